@@ -23,6 +23,12 @@ _KEPT_ERRORS = 4096
 _END_S = 5.0
 """How long a program that has closed its output may take to end."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_GUARD = 'exec 3<&0; { read -r word <&3 || exec "$@" 3<&-; } &'
+"""A script that runs its arguments as a command if its input ends before a line comes. It waits in the
+background, where a shell takes standard input away.
+"""
+_GUARDED: set[int] = set()
+"""The ends of the pipes that this process holds while guards wait for its death."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,15 +307,43 @@ def _read(
 def at_death(argv: Sequence[str]) -> Generator[None, None, None]:
     """For a `with` block: if this process dies in it, even by SIGKILL, the command is run. It is not run if
     the block ends in any other way.
+
+    The guard that waits for that is no child of this process and has a session of its own: it outlives an
+    end of this process with all its children, or with its process group.
     """
-    # `cat` ends when this process and with it the other end of the pipe is gone. In a session of its own the
-    # guard outlives Ctrl-C.
-    guard = ("sh", "-c", 'cat >/dev/null; exec "$@"', "makeway-guard", *argv)
-    with subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True) as process:
-        try:
-            yield
-        finally:
-            process.kill()
+    ends, held = os.pipe()
+    try:
+        subprocess.run(
+            ("sh", "-c", _GUARD, "makeway-guard", *argv), stdin=ends, start_new_session=True, check=True
+        )
+    except BaseException:
+        _call_off(held)
+        raise
+    finally:
+        os.close(ends)
+    _GUARDED.add(held)
+    try:
+        yield
+    finally:
+        if held in _GUARDED:  # else this is a child that was forked in the block
+            _GUARDED.remove(held)
+            _call_off(held)
+
+
+def _call_off(held: int) -> None:
+    """Tell a guard that its command is not to be run."""
+    with contextlib.suppress(BrokenPipeError):
+        os.write(held, b"over\n")
+    os.close(held)
+
+
+def _leave_guards() -> None:
+    """In a forked child: guards wait for the end of the process that started them, not for the child's."""
+    while _GUARDED:
+        os.close(_GUARDED.pop())
+
+
+os.register_at_fork(after_in_child=_leave_guards)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

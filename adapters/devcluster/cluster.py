@@ -8,9 +8,7 @@ import contextlib
 import dataclasses
 import json
 import os
-import pwd
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Generator
@@ -19,11 +17,11 @@ from pathlib import Path, PurePosixPath
 
 from makeway.adapters.command import CommandRunner, CompletedCommand
 from makeway.adapters.devcluster import processes
-from makeway.adapters.devcluster.conf import DevSpec, other_files, slurm_conf
+from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.devcluster.guard import guarded
 from makeway.adapters.devcluster.load import TimeLimit, scaled
-from makeway.adapters.devcluster.ports import NoFreePorts, claimed_ports, loopback_address
-from makeway.adapters.devcluster.state_folder import inner_folder, log_ends
+from makeway.adapters.devcluster.ports import NoFreePorts, claimed_ports
+from makeway.adapters.devcluster.state_folder import RECORD, inner_folder, log_ends, write_files
 from makeway.adapters.protocol import AdapterError
 
 _START_S = 30.0
@@ -37,7 +35,8 @@ _POLL_GROWTH = 1.4
 """Between two looks at first, at most, and by how much each pause is longer than the one before: a look
 starts a command of Slurm.
 """
-_RECORD = "devcluster.json"
+_IN_ORDER = ("slurmd", "slurmctld", "slurmdbd", "mariadbd", "munged")
+"""In which order the daemons stop: each before those that it needs."""
 _FOLDER_CHARACTERS = 80
 """A socket's path may have 107 characters."""
 _MUNGE_FILES = (
@@ -187,13 +186,16 @@ def up(
 
     `folder` is the state folder: new or empty, and inside the chroot if there is one. None: a new one in
     /tmp. `before_controller` runs once munged does, such as to start slurmdbd. If the start fails or is
-    interrupted, everything that it started is stopped again.
+    interrupted, or this process is killed meanwhile, everything that it started is stopped again. A cluster
+    that has come up outlives this process.
 
     Raises:
         DevClusterError: Slurm is not installed, the folder is in use, or the cluster did not come up.
     """
     version = slurm_version(spec.root)
-    return _started(spec, _prepared(folder, spec.root), version, before_controller)
+    folder = _prepared(folder, spec.root)
+    with guarded(folder):
+        return _started(spec, folder, version, before_controller)
 
 
 def _started(
@@ -203,11 +205,11 @@ def _started(
     cluster = DevCluster(spec, folder, version)
     try:
         with claimed_ports(spec.node_count + 1) as ports:
-            _write(spec, folder, version, ports)
+            write_files(spec, folder, version, ports)
             cluster.start_all(before_controller)
     except BaseException as error:
         left = log_ends(folder)
-        if (folder / _RECORD).exists():
+        if (folder / RECORD).exists():
             down(folder)
         else:
             shutil.rmtree(folder)
@@ -229,17 +231,19 @@ def down(folder: Path) -> tuple[str, ...]:
     if not folder.exists() or not any(folder.iterdir()):
         return ()
     cluster = attach(folder)
+    # What a job has started without an environment is known only while the job runs.
+    known = cluster.processes()
     if _process(folder / "slurmctld.pid") is not None:
         # The jobs of a node that is gone complete for ever: their processes are ended below.
         with contextlib.suppress(DevClusterError, AdapterError):
             cluster.cancel_all(_STOP_S)
-    killed: list[processes.Process] = []
-    for name in ("slurmd", "slurmctld", "munged"):
+    killed: tuple[processes.Process, ...] = ()
+    for name in _IN_ORDER:
         killed += processes.end(
             tuple(one for one in cluster.processes() if one.name == name), grace_s=_STOP_S
         )
     # A step or a job that outlived its slurmd is ended here.
-    killed += processes.end(cluster.processes(), grace_s=1.0)
+    killed += processes.end_all(known, cluster.processes, grace_s=1.0)
     if left := cluster.processes():
         raise DevClusterError(
             "these processes did not end: " + ", ".join(f"{one.name} ({one.pid})" for one in left)
@@ -253,7 +257,7 @@ def attach(folder: Path) -> DevCluster:
     cluster.
     """
     try:
-        record = json.loads((folder / _RECORD).read_text())
+        record = json.loads((folder / RECORD).read_text())
         version = (record["version"][0], record["version"][1])
         spec = DevSpec(**record["spec"])
         spec = dataclasses.replace(
@@ -334,35 +338,11 @@ def _prepared(folder: Path | None, root: str | None) -> Path:
     return folder.resolve()
 
 
-def _write(spec: DevSpec, folder: Path, version: tuple[int, int], ports: range) -> None:
-    """Write the record, the configuration and the key."""
-    record = {"spec": dataclasses.asdict(spec), "version": version}
-    (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n")
-    host = socket.gethostname().split(".")[0]
-    if spec.root is not None:
-        # Inside the chroot the name of this machine resolves to loopback, whatever it resolves to outside.
-        (Path(spec.root) / "etc" / "hosts").write_text(f"127.0.0.1 localhost {host}\n")
-    inner = inner_folder(folder, spec.root)
-    text = slurm_conf(
-        spec,
-        folder=inner,
-        host=host,
-        address="127.0.0.1" if spec.root else loopback_address(host),
-        user=pwd.getpwuid(os.getuid()).pw_name,
-        ports=ports,
-    )
-    for name, content in {"slurm.conf": text, **other_files(spec, version, inner)}.items():
-        (folder / name).write_text(content)
-    key = folder / "munge.key"
-    key.touch(mode=0o600)
-    key.write_bytes(os.urandom(128))
-
-
 def _runner(spec: DevSpec, folder: Path, *, marked: bool = False) -> CommandRunner:
     inner = str(inner_folder(folder, spec.root))
     environment = {"SLURM_CONF": f"{inner}/slurm.conf"}
     if marked:
-        environment[processes.MARKER] = inner
+        environment[processes.MARKER] = str(folder)
     return _bare_runner(spec.root, environment)
 
 

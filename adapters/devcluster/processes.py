@@ -4,13 +4,17 @@ import contextlib
 import os
 import signal
 import time
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from makeway.adapters.devcluster.load import TimeLimit
 
 MARKER = "MAKEWAY_DEVCLUSTER"
-"""The variable in the environment of every daemon of a development cluster; its value is the state folder."""
+"""The variable in the environment of every daemon of a development cluster; its value is the state folder as
+it is seen outside a chroot.
+"""
 
 _DAEMONS = frozenset({"munged", "slurmctld", "slurmd", "slurmstepd"})
 _POLL_S = 0.02
@@ -25,6 +29,8 @@ class Process:
     pid: int
     start_ticks: int
     name: str
+    parent: int = field(default=0, compare=False)
+    """The pid of the process that has started it, or of the one that has it since that one ended. 0: none."""
 
     @property
     def alive(self) -> bool:
@@ -35,16 +41,29 @@ class Process:
 def of_cluster(folder: str, root: str = "/") -> tuple[Process, ...]:
     """The processes of the cluster whose state folder is `folder` as they see it, sorted by pid.
 
-    They are its daemons and the processes of its jobs, if they are in the chroot `root`. A shell that merely
-    uses the cluster is not one of them.
+    They are its daemons and the processes of its jobs, if they are in the chroot `root`, and what these have
+    started, whatever its environment. A shell that merely uses the cluster is not one of them.
     """
-    found: list[Process] = []
+    marked = f"{MARKER}={Path(root).resolve() / folder.lstrip('/')}".encode()
+    children = defaultdict[int, list[Process]](list)
+    found: dict[int, Process] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             process = _read(int(entry.name))
-            if process is not None and _lives_in(entry, root) and _belongs(entry, process, folder):
-                found.append(process)
-    return tuple(sorted(found, key=lambda process: process.pid))
+            if process is not None:
+                children[process.parent].append(process)
+                environment = _bytes(entry / "environ").split(b"\0")
+                # The mark also tells of one that has not entered the chroot yet, or serves it from outside.
+                if marked in environment or (
+                    _lives_in(entry, root) and _belongs(entry, process, environment, folder)
+                ):
+                    found[process.pid] = process
+    unseen = list(found)
+    while unseen:
+        for child in children.pop(unseen.pop(), ()):
+            found[child.pid] = child
+            unseen.append(child.pid)
+    return tuple(sorted(found.values(), key=lambda process: process.pid))
 
 
 def by_pid(pid: int) -> Process | None:
@@ -65,6 +84,25 @@ def end(processes: tuple[Process, ...], *, grace_s: float) -> tuple[Process, ...
         _signal(process, signal.SIGKILL)
     wait(left, timeout_s=_KILLED_S)
     return left
+
+
+def end_all(
+    known: tuple[Process, ...], look: Callable[[], tuple[Process, ...]], *, grace_s: float
+) -> tuple[Process, ...]:
+    """End the known processes and what `look` finds, until two looks find none. Returns those that had to be
+    killed.
+
+    One look is not enough: a process that forks while /proc is read can be missed, and a start that was in
+    progress when its own process died goes on.
+    """
+    killed = end(known, grace_s=grace_s)
+    empty = 0
+    limit = TimeLimit(_KILLED_S)
+    while empty < 2 and not limit.passed():
+        found = look()
+        killed += end(found, grace_s=grace_s)
+        empty = 0 if found else empty + 1
+    return killed
 
 
 def wait(processes: tuple[Process, ...], *, timeout_s: float) -> tuple[Process, ...]:
@@ -94,13 +132,12 @@ def _read(pid: int) -> Process | None:
     # The name is in parentheses and may contain anything, parentheses too.
     name = text[text.index("(") + 1 : text.rindex(")")]
     fields = text[text.rindex(")") + 2 :].split()
-    return None if fields[0] in "ZX" else Process(pid=pid, start_ticks=int(fields[19]), name=name)
+    if fields[0] in "ZX":
+        return None
+    return Process(pid=pid, start_ticks=int(fields[19]), name=name, parent=int(fields[1]))
 
 
-def _belongs(entry: Path, process: Process, folder: str) -> bool:
-    environment = _bytes(entry / "environ").split(b"\0")
-    if f"{MARKER}={folder}".encode() in environment:
-        return True
+def _belongs(entry: Path, process: Process, environment: list[bytes], folder: str) -> bool:
     in_job = any(word.startswith(b"SLURM_JOB_ID=") for word in environment)
     if in_job and f"SLURM_CONF={folder}/slurm.conf".encode() in environment:
         return True

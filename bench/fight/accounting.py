@@ -1,4 +1,4 @@
-"""Accounting for a development cluster: MariaDB on a socket, and slurmdbd, both in a folder of their own."""
+"""Accounting for a development cluster: MariaDB on a socket, and slurmdbd. Both end with the cluster."""
 
 import os
 import pwd
@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.fight.service import START_S, NotServing, serving
 
 from makeway.adapters.command import CommandRunner
+from makeway.adapters.devcluster.processes import MARKER
 
 SYSTEM_TABLES = Path("/usr/share/mysql/mysql_system_tables.sql")
 """Debian's; slurmdbd's stored procedures need them."""
@@ -25,13 +26,10 @@ _DATABASE_OPTIONS = (
 class Accounting:
     """Where the accounting of a cluster is to run."""
 
-    folder: Path
-    """Of the database and of slurmdbd: short, as it holds a socket."""
+    state: Path
+    """The state folder of the cluster."""
     port: int
     """slurmdbd's, on loopback."""
-    munge_socket: Path
-    slurm_conf: Path
-    """slurm.conf of the cluster; slurmdbd.conf is written next to it."""
     root: str | None = None
     """The chroot with the Slurm, in which all folders are. None: it is this machine's. MariaDB always is."""
 
@@ -42,6 +40,21 @@ class Accounting:
             raise NotServing(f"sacctmgr {' '.join(words)}: {done.words}")
 
     @property
+    def folder(self) -> Path:
+        """Of the database and of slurmdbd. It goes with the state folder."""
+        return self.state / "accounting"
+
+    @property
+    def _slurm_conf(self) -> str:
+        """slurm.conf of the cluster, as Slurm sees it."""
+        return self._inner(self.state / "slurm.conf")
+
+    @property
+    def _mark(self) -> dict[str, str]:
+        """The environment by which what is started here is known to belong to the cluster."""
+        return {MARKER: str(self.state.resolve())}
+
+    @property
     def _prefix(self) -> tuple[str, ...]:
         """What puts a command into the chroot."""
         return (
@@ -50,7 +63,7 @@ class Accounting:
 
     @property
     def _runner(self) -> CommandRunner:
-        environment = {"SLURM_CONF": self._inner(self.slurm_conf)}
+        environment = {"SLURM_CONF": self._slurm_conf}
         return CommandRunner(environment=environment, prefix=self._prefix, timeout_s=START_S)
 
     def _inner(self, path: Path) -> str:
@@ -71,14 +84,14 @@ class Accounting:
             tables = SYSTEM_TABLES.read_bytes()
         except OSError as error:
             raise NotServing(f"MariaDB is not installed ({error}): make slurm-accounting") from None
-        made = CommandRunner(timeout_s=START_S).run(
+        made = CommandRunner(environment=self._mark, timeout_s=START_S).run(
             ("mariadbd", *options, "--bootstrap"), stdin=b"create database mysql;\nuse mysql;\n" + tables
         )
         if made.returncode != 0:
             raise NotServing(f"mariadbd --bootstrap: {made.words[-500:]}")
         # Only its socket reaches it, and only this user can enter the folder: it needs no passwords.
         argv = ("mariadbd", *options, f"--socket={socket}", "--skip-networking", "--skip-grant-tables")
-        stack.enter_context(serving(argv, self.folder / "mariadbd.log", {}, socket.exists))
+        stack.enter_context(serving(argv, self.folder / "mariadbd.log", self._mark, socket.exists))
 
     def _start_slurmdbd(self, stack: ExitStack) -> None:
         lines = {
@@ -87,18 +100,19 @@ class Accounting:
             "DbdPort": str(self.port),
             "SlurmUser": user_name(),
             "AuthType": "auth/munge",
-            "AuthInfo": f"socket={self._inner(self.munge_socket)}",
+            "AuthInfo": f"socket={self._inner(self.state / 'munge.socket')}",
             "StorageType": "accounting_storage/mysql",
             "StorageHost": "localhost",
             "StorageUser": user_name(),
             "StorageLoc": "slurm",
             "PidFile": self._inner(self.folder / "slurmdbd.pid"),
         }
-        conf = self.slurm_conf.with_name("slurmdbd.conf")
+        conf = self.state / "slurmdbd.conf"
         conf.touch(mode=0o600)
         conf.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
         environment = {
-            "SLURM_CONF": self._inner(self.slurm_conf),
+            **self._mark,
+            "SLURM_CONF": self._slurm_conf,
             "MYSQL_UNIX_PORT": self._inner(self.folder / "sql.socket"),
         }
 

@@ -32,14 +32,8 @@ def bed(arm: Arm, folder: Path) -> Generator[DevCluster, None, None]:
     """
     folder.chmod(0o755)
     state = folder / "slurm"
-    # Stopped last: slurmctld and the jobs report to it until their end.
     with ExitStack() as stack, claimed_ports(1) as (port,):
-        accounting = Accounting(
-            folder=folder / "accounting",
-            port=port,
-            munge_socket=state / "munge.socket",
-            slurm_conf=state / "slurm.conf",
-        )
+        accounting = Accounting(state=state, port=port)
         spec = _spec(arm, folder, port)
 
         def before_controller() -> None:

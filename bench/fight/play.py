@@ -24,7 +24,12 @@ HELPER = Path(__file__).parents[2] / "deploy" / "makeway-job.sh"
 SACCT_FIELDS = ("JobID", "JobName", "State", "Start", "End", "ElapsedRaw", "AllocTRES")
 LIMIT_S = 1200.0
 """A fight that takes longer than this is cut."""
-_LOGS = ("slurm/slurmctld.log", "accounting/slurmdbd.log", "accounting/mariadbd.log", "hooks.log")
+_LOGS = (
+    "slurm/slurmctld.log",
+    "slurm/accounting/slurmdbd.log",
+    "slurm/accounting/mariadbd.log",
+    "hooks.log",
+)
 _POLL_S = 1.0
 _ACCOUNTING_S = 60.0
 """How long accounting may not answer, in seconds of an idle machine."""
@@ -78,12 +83,7 @@ def play(
             over_s = time.time()
             cluster.cancel_all()
             shutil.copytree(progress, keep / "progress")
-            for log in (
-                "slurm/slurmctld.log",
-                "accounting/slurmdbd.log",
-                "accounting/mariadbd.log",
-                "hooks.log",
-            ):
+            for log in _LOGS:
                 shutil.copy(folder / log, keep)
             sacct = _accounting(cluster)
     (keep / _SACCT).write_text(sacct)

@@ -93,6 +93,7 @@ class TwoDaemons:
         self._death = TroubleKind.KILLED_WRITING
         self._downtime_s = 0.0
         self._stopped_until_s = -inf
+        self._pause_end_s = -inf
         self._due_s: float | None = None
         self._cycles: int = 0
         self._commands: int = 0

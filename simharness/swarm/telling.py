@@ -130,7 +130,7 @@ class _Telling(PlannedTroubles):
         for change in changes:
             urgent = change.kind is ChangeKind.SUBMITTED and change.job_id in self._pokes
             poke = urgent or change.kind is ChangeKind.ACKNOWLEDGED
-            self._look_at(change.at_s if poke else self._poll_s(change.at_s))
+            self._look_at(change.at_s if poke else max(self._poll_s(change.at_s), self._pause_end_s))
 
     def _cycle(self) -> None:
         """Run cycles until the daemon has nothing more to do at this instant."""
@@ -151,11 +151,13 @@ class _Telling(PlannedTroubles):
             if report is None or not report.again:
                 break
             if count >= REPEAT_LIMIT and self._weather.any_now(self._cluster.now_s):
-                break  # as in the service: each old view may undo what the last one has brought about
+                self._pause()  # as in the service: each old view may undo what the last one has brought about
+                break
             while self._cluster.next_event_s() == self._cluster.now_s:
                 self._note(self._cluster.step())
         else:
             self._laws.stuck(f"{CYCLES_AT_ONCE} cycles follow one another without a pause")
+            self._pause()
         now_s = self._cluster.now_s
         self._forget(now_s)
         if report is not None and report.error is None and not self._weather.any_now(now_s):
@@ -174,6 +176,11 @@ class _Telling(PlannedTroubles):
             # Rounding must not make it this instant: it would never pass.
             self._look_at(max(math.nextafter(now_s, math.inf), now_s + look_s - clock_s))
         self._lease_due_s = due_after(self._lease, now_s)
+
+    def _pause(self) -> None:
+        """What has changed by now is looked at in the next poll, not again and again at this instant."""
+        self._due_s = None
+        self._pause_end_s = self._poll_s(self._cluster.now_s, after=True)
 
     def _rival_cycle(self) -> None:
         """The same for the second daemon."""

@@ -15,6 +15,7 @@ from makeway.adapters.devcluster import cluster as devcluster
 from makeway.adapters.devcluster import processes
 from makeway.adapters.devcluster.cluster import DevClusterError, slurm_version
 from makeway.adapters.devcluster.conf import DevSpec
+from makeway.adapters.devcluster.guard import guarded
 from tests.docs.walk import Step, Walk, steps
 from tests.slurm.support.accounted import accounted_cluster
 
@@ -32,11 +33,12 @@ def folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="mw-page-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        try:
-            yield folder
-        finally:
-            if (folder / CLUSTER).exists():
-                devcluster.down(folder / CLUSTER)
+        with guarded(folder / CLUSTER):
+            try:
+                yield folder
+            finally:
+                if (folder / CLUSTER).exists():
+                    devcluster.down(folder / CLUSTER)
 
 
 @pytest.mark.slurm

@@ -1,15 +1,20 @@
 """Stories of the swarm: drawn, stored, made shorter, and told again."""
 
+from collections import Counter
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 from pydantic import ValidationError
 
+from makeway.daemon.service.pacing import REPEAT_LIMIT
+from makeway.policies.model import JobKind
 from makeway.simharness.swarm.campaign import tell_validated
 from makeway.simharness.swarm.daemons import cluster_of
 from makeway.simharness.swarm.drawing import POLICIES, draw
 from makeway.simharness.swarm.shrinking import shrink
 from makeway.simharness.swarm.story import Story, Trouble, TroubleKind, decode, encode
+from makeway.simharness.swarm.troubled import Weather
 from makeway.simharness.workloads.job import SimJob
 
 SEEDS = range(40)
@@ -54,6 +59,26 @@ def test_a_signal_that_is_ignored_in_the_cycle_that_decides_is_a_trouble() -> No
     told = tell_validated(draw(503788, policies=("ckpt-backfill",)))
     assert told.met[TroubleKind.IGNORES]
     assert told.violations == ()
+
+
+def test_old_views_that_undo_each_other_are_looked_at_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second view is from before the submission of `u`: its hold is made and taken away in turn."""
+    chances = cycle((0.0, 1.0))
+    monkeypatch.setattr(Weather, "chance", lambda weather, purpose: next(chances))
+    reads = Counter[float]()
+    drawn = Weather.drawn
+
+    def counted(weather: Weather, kinds: tuple[TroubleKind, ...], at_s: float) -> Trouble | None:
+        reads[at_s] += TroubleKind.STALE_VIEW in kinds
+        return drawn(weather, kinds, at_s)
+
+    monkeypatch.setattr(Weather, "drawn", counted)
+    urgent = SimJob("u", 605.0, 60.0, 60.0, 1, kind=JobKind.ON_DEMAND, start_within_s=600.0)
+    views = Trouble(kind=TroubleKind.STALE_VIEW, at_s=600.0, lasts_s=30.0, chance=0.5, amount=40.0)
+    jobs = (SimJob("a", 0.0, 3000.0, 4000.0, 2), urgent)
+    story = Story(seed=1, policy="eviction", node_count=2, jobs=jobs, troubles=(views,), poll_interval_s=10.0)
+    assert tell_validated(story).violations == ()
+    assert [reads[at_s] for at_s in (610.0, 620.0)] == [REPEAT_LIMIT + 1, REPEAT_LIMIT + 1]
 
 
 def test_a_file_that_holds_no_story_is_refused() -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -24,6 +25,8 @@ from makeway.adapters.devcluster.cluster import (
     up,
 )
 from makeway.adapters.devcluster.conf import DevSpec
+from makeway.adapters.devcluster.guard import guarded
+from tests.paths import ROOT
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
@@ -32,11 +35,14 @@ pytestmark = pytest.mark.slurm
 
 @pytest.fixture
 def folder(slurm_root: str | None) -> Iterator[Path]:
-    """A state folder with a short name; whatever a failed test left there is taken down."""
+    """A state folder with a short name; whatever a failed test left there is taken down, also if the tests
+    are killed.
+    """
     parent = Path(tempfile.mkdtemp(prefix="mwtest-", dir=f"{slurm_root or ''}/tmp"))
     parent.chmod(0o755)
-    yield parent / "dev"
-    down(parent / "dev")
+    with guarded(parent / "dev"):
+        yield parent / "dev"
+        down(parent / "dev")
     shutil.rmtree(parent)
 
 
@@ -128,24 +134,53 @@ from pathlib import Path
 from makeway.adapters.devcluster.cluster import dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 with dev_cluster(DevSpec(node_count=2, root=sys.argv[2] or None), Path(sys.argv[1])) as cluster:
-    cluster.submit("exec sleep 1000", "-N1")
+    job_id = cluster.submit("env -i setsid sleep 1000 & echo started; wait", "-N1")
+    while "started" not in cluster.output(job_id):
+        time.sleep(0.1)
     print(flush=True)
+    time.sleep(1000)
+"""
+USES_ACCOUNTING = """
+import sys, time
+from makeway.adapters.devcluster.conf import DevSpec
+from tests.slurm.support.accounted import accounted_cluster
+with accounted_cluster(DevSpec(node_count=1, root=sys.argv[1] or None), lambda accounting: None) as cluster:
+    print(cluster.folder, flush=True)
     time.sleep(1000)
 """
 
 
-def test_a_cluster_goes_when_its_process_is_killed(slurm_root: str | None, folder: Path) -> None:
+def test_a_cluster_goes_when_its_process_is_killed_with_its_children(
+    slurm_root: str | None, folder: Path
+) -> None:
+    """With a job that hides what it starts."""
     argv = (sys.executable, "-c", USES_A_CLUSTER, str(folder), slurm_root or "")
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as user:
         assert user.stdout is not None
         assert user.stdout.readline()
         cluster = attach(folder)
         found = cluster.processes()
+        for child in Path(f"/proc/{user.pid}/task/{user.pid}/children").read_text().split():
+            os.kill(int(child), signal.SIGKILL)
         user.kill()
-    assert {process.name.split(":")[0] for process in found} >= {"munged", "slurmctld", "slurmd"}
+    names = {process.name.split(":")[0] for process in found}
+    assert names >= {"munged", "slurmctld", "slurmd", "slurmstepd", "slurm_script", "sleep"}
     await_that("the cluster is gone", lambda: not folder.exists())
     assert not any(process.alive for process in found)
     assert not cluster.processes()
+
+
+def test_a_cluster_with_accounting_goes_when_its_process_is_killed(slurm_root: str | None) -> None:
+    argv = (sys.executable, "-c", USES_ACCOUNTING, slurm_root or "")
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, cwd=ROOT) as user:
+        assert user.stdout is not None
+        folder = Path(user.stdout.readline().decode().strip())
+        found = attach(folder).processes()
+        user.kill()
+    names = {process.name.split(":")[0] for process in found}
+    assert names >= {"munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd"}
+    await_that("the cluster is gone", lambda: not folder.exists())
+    assert not any(process.alive for process in found)
 
 
 def test_a_cluster_that_does_not_come_up_says_why_and_leaves_nothing(

@@ -1,4 +1,4 @@
-"""A real Slurm with accounting: slurmdbd and MariaDB in folders of their own, next to the cluster."""
+"""A real Slurm with accounting: slurmdbd and MariaDB in its state folder."""
 
 import tempfile
 from collections.abc import Callable, Generator
@@ -26,16 +26,8 @@ def accounted_cluster(
     """
     with ExitStack() as stack, claimed_ports(1) as (port,):
         base = Path(spec.root or "/") / "tmp"
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mw-accounted-", dir=base)))
-        folder.chmod(0o755)
-        state = folder / "slurm"
-        accounting = Accounting(
-            folder=folder / "accounting",
-            port=port,
-            munge_socket=state / "munge.socket",
-            slurm_conf=state / "slurm.conf",
-            root=spec.root,
-        )
+        state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mw-accounted-", dir=base)))
+        accounting = Accounting(state=state, port=port, root=spec.root)
         inner = Path("/") / state.relative_to(spec.root or "/")
         settings = {
             "AccountingStorageType": "accounting_storage/slurmdbd",
