@@ -19,7 +19,7 @@ from tests.slurm.support.world import SlurmWorld, slurm_settings
 _LONGEST = (
     *("controller_deaths", "stories", "history", "gpu_parts", "least_price", "sharing", "limits", "cycle"),
     *("het_jobs", "deaths", "job_helper", "devcluster", "conformance", "snapshot", "journal_deleted"),
-    *("shared_nodes", "in_vain", "swarm", "leader"),
+    *("shared_nodes", "in_vain", "swarm", "leader", "completing"),
 )
 """Parts of the names of the files that take longest. They come first, so that no worker ends with one."""
 

@@ -15,7 +15,7 @@ from makeway.policies.model import Requeue, Reserve
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.daemon import DaemonProcess
 from tests.slurm.support.story import SAVES, Story, await_start, nothing_is_left, works_again
-from tests.slurm.support.world import slurm_settings
+from tests.slurm.support.world import SlurmWorld, slurm_settings
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
@@ -28,7 +28,7 @@ ON_TIME_S = COMPLETING_S + 120.0
 
 
 @pytest.fixture(scope="module")
-def epilogs(slurm_root: str | None) -> Iterator[Path]:
+def epilog_folder(slurm_root: str | None) -> Iterator[Path]:
     """Where the epilog is, and what makes it last: `lasts-JOB`."""
     folder = Path(tempfile.mkdtemp(prefix="mwepilog-", dir=f"{slurm_root or ''}/tmp"))
     folder.chmod(0o755)
@@ -40,12 +40,20 @@ def epilogs(slurm_root: str | None) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def eight_nodes(slurm_root: str | None, epilogs: Path) -> Iterator[DevCluster]:
+def eight_nodes(slurm_root: str | None, epilog_folder: Path) -> Iterator[DevCluster]:
     """A cluster of eight nodes with that epilog."""
-    epilog = str(inner_folder(epilogs, slurm_root) / "epilog.sh")
+    epilog = str(inner_folder(epilog_folder, slurm_root) / "epilog.sh")
     spec = DevSpec(node_count=8, root=slurm_root, settings=slurm_settings(Epilog=epilog))
     with dev_cluster(spec) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def epilogs(epilog_folder: Path, slurm_world: SlurmWorld) -> Iterator[Path]:
+    """The same folder. After each test every epilog ends, before the cluster is emptied."""
+    yield epilog_folder
+    for lasts in epilog_folder.glob("lasts-*"):
+        lasts.unlink()
 
 
 def ending(story: Story, epilogs: Path) -> tuple[str, Path]:
