@@ -13,6 +13,7 @@ from makeway.policies.model import (
     NodeState,
     Notice,
     Reservation,
+    memoise_each,
 )
 from makeway.simharness.engine.cluster import Admission
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
@@ -31,6 +32,7 @@ def notice_id(job: SimJob) -> str:
     return f"notice-{job.job_id}"
 
 
+@memoise_each
 def notice_of(job: SimJob) -> Notice:
     """The announcement of a job that was announced, as the daemon gets it."""
     return Notice(
