@@ -341,8 +341,9 @@ def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Res
     """
     urgent = request.urgent
     most = len(urgent.kept_nodes) + urgent.most_missing
-    ready = (*urgent.kept_nodes, *request.free, *request.releasing, *request.guest_nodes)[:most]
-    nodes = (*ready, *freed[: max(0, urgent.job.node_count - len(ready))])
+    sets = request.cluster.node_sets()
+    ready = sets.joined(urgent.kept_nodes, request.free, request.releasing, request.guest_nodes)[:most]
+    nodes = sets.joined(ready, freed[: max(0, urgent.job.node_count - len(ready))])
     operation = urgent.operation
     return Reserve(
         job_id=urgent.job.job_id,

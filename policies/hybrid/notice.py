@@ -228,7 +228,7 @@ def _hold(request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig
     held = hold(request, ())
     return replace(
         held,
-        nodes=(*held.nodes, *plan.nodes),
+        nodes=request.cluster.node_sets().joined(held.nodes, plan.nodes),
         duration_s=max(0.0, notice.expected_s - request.cluster.now_s) + config.hold_slack_s,
         user=notice.user,
         kind=OperationKind.NOTICE,

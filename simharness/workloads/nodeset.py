@@ -1,9 +1,8 @@
 """Sets of nodes as integers: bit i is node i. Union, intersection and counting are single operations."""
 
-from collections.abc import Iterable
 from itertools import compress
 
-from makeway.policies.model import set_of_places
+from makeway.policies.model import NodeSets, set_of_places
 
 _FLAGS = bytes.maketrans(b"01", b"\x00\x01")
 _CACHE_SIZE = 20_000
@@ -31,6 +30,9 @@ class NodeNames:
         self.names: tuple[str, ...] = tuple(f"n{number:0{width}d}" for number in range(1, node_count + 1))
         self._places = {name: place for place, name in enumerate(self.names)}
         self._of_set: dict[int, tuple[str, ...]] = {}
+        self.kept: NodeSets | None = None
+        """The sets of the last snapshot, which know the names that decisions were made of. None: there was no
+        snapshot yet."""
 
     def of(self, nodes: int) -> tuple[str, ...]:
         """The names of a set, lowest number first."""
@@ -41,8 +43,13 @@ class NodeNames:
             if len(self._of_set) >= _CACHE_SIZE:
                 self._of_set.clear()
             self._of_set[nodes] = found
+        if self.kept is not None:
+            self.kept.keep(found, nodes)
         return found
 
-    def set_of(self, names: Iterable[str]) -> int:
+    def set_of(self, names: tuple[str, ...]) -> int:
         """The set of these names. Raises `KeyError` with the first name that no node has."""
+        known = -1 if self.kept is None else self.kept.of(names)
+        if 0 <= known < 1 << len(self.names):
+            return known
         return set_of_places([self._places[name] for name in names])
