@@ -13,7 +13,9 @@ def lowest(nodes: int, count: int) -> int:
     if count == 1:
         return nodes & -nodes
     low, high = count, nodes.bit_length()
-    while low < high:
+    # Each node that is missing below `low` needs one more bit at least; the middle helps where gaps are wide.
+    while low < high and (missing := count - (nodes & ((1 << low) - 1)).bit_count()) > 0:
+        low += missing
         middle = (low + high) >> 1
         if (nodes & ((1 << middle) - 1)).bit_count() >= count:
             high = middle
