@@ -1,7 +1,7 @@
 """What a snapshot shows of a task: done, gone, accepted, or nothing yet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from makeway.daemon.operation.tasks import ENDED, ended, to_do_again
@@ -23,6 +23,7 @@ from makeway.policies.model import (
     RestorePriority,
     Shrink,
     Task,
+    changed,
     memoise_each,
 )
 
@@ -72,13 +73,13 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
     task = _noting_its_next_run(task, jobs)
     if isinstance(task.action, Requeue) and _is_forgotten(task, task.action, cluster, jobs, timeouts):
-        again = replace(task.action, forgotten_run=task.requeue_count)
-        return replace(to_do_again(task), action=again)
+        again = changed(task.action, forgotten_run=task.requeue_count)
+        return changed(to_do_again(task), action=again)
     if task.progress in ENDED:
         return task
     seen = _seen(task, cluster, jobs)
     if seen is Progress.ACCEPTED:
-        return task if task.progress is seen else replace(task, progress=seen)
+        return task if task.progress is seen else changed(task, progress=seen)
     if seen is not None:
         return ended(_in_doubt(task) if seen is Ending.ENDED_ITSELF else task, seen, cluster.now_s)
     if task.issued_s is None:
@@ -138,7 +139,7 @@ def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:
         and job.state is JobState.RUNNING
         and not _in_its_run(task, job)
     )
-    return replace(task, ran_again=True) if again and not task.ran_again else task
+    return changed(task, ran_again=True) if again and not task.ran_again else task
 
 
 def _is_forgotten(
@@ -313,4 +314,4 @@ def _doubt(
 def _in_doubt(task: Task) -> Task:
     """The task; a requeue that got no answer, with that noted."""
     unanswered = isinstance(task.action, Requeue) and task.progress is Progress.ISSUING
-    return replace(task, doubted=True) if unanswered and not task.puts_back else task
+    return changed(task, doubted=True) if unanswered and not task.puts_back else task

@@ -12,7 +12,7 @@ Differs from the paper:
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -45,6 +45,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
+    changed,
 )
 from makeway.policies.safety.prices import killed_node_s, price_refusal
 
@@ -89,7 +90,7 @@ def decide_each(
         return Decision(policy=policy, rationale=blocked)
     serving = _Serving(policy, proposal, start_within_s, hold_slack_s, evict_guests, whole_placements)
     sharing = SharingJobs.of(urgents, start_within_s)
-    serving = replace(serving, handover_s=handover_s, sharing=sharing, spared=spared)
+    serving = changed(serving, handover_s=handover_s, sharing=sharing, spared=spared)
     urgents = urgents if order is None else tuple(sorted(urgents, key=order))
     proposals = serve_each(urgents, cluster, serving.serve, serving.refuse)
     return Decision(
@@ -124,7 +125,7 @@ class _Serving:
         given = self._wait_for_shrinks(commitments, request) if given is None else given
         given = self.proposal(request) if given is None else given
         if makes_room(given):
-            given = replace(given, actions=given.actions + request.guest_actions)
+            given = changed(given, actions=given.actions + request.guest_actions)
         given = affordable(request, given, commitments)
         commitments.add(given.actions, given.rationale)
         commitments.plan(given.planned, given.planned_s)
@@ -141,7 +142,7 @@ class _Serving:
         duration_s = max(0.0, deadline_s - now_s) + urgent.job.walltime_s + self.hold_slack_s
         request = request_for(commitments, urgent, self.policy, deadline_s, duration_s)
         spared = self.spared.get(urgent.job.job_id, frozenset[str]())
-        return replace(
+        return changed(
             request,
             sooner_s=self.sharing.sooner_s(urgent.job.demand, deadline_s, self.handover_s),
             excluded=request.excluded | spared,
@@ -165,8 +166,8 @@ class _Serving:
         commitments.promise((*request.free, *request.releasing))
         jobs = {commitments.leftovers[name].for_job_id for name in awaited_s}
         waiting = no_room(request, room_comes(awaited_s, jobs))
-        why = replace(waiting.rationale, ready_s=max(awaited_s.values()))
-        return replace(waiting, rationale=why, again_s=min(awaited_s.values()))
+        why = changed(waiting.rationale, ready_s=max(awaited_s.values()))
+        return changed(waiting, rationale=why, again_s=min(awaited_s.values()))
 
     def _wait_for_shrinks(self, commitments: Commitments, request: Request) -> Proposal | None:
         """No job leaves for it before a job that shrinks for another one has shrunk, and can be asked again.
@@ -209,7 +210,7 @@ def cheapest_place(
 def in_place(request: Request, within: Request, given: Proposal) -> Proposal:
     """The proposal within the chosen one of the request's placements, which the summary names."""
     text = f"{within.place}, the cheapest of {len(request.places)}: {given.rationale.summary}"
-    return replace(given, rationale=replace(given.rationale, summary=text))
+    return changed(given, rationale=changed(given.rationale, summary=text))
 
 
 def no_place(request: Request) -> Proposal:
@@ -237,7 +238,7 @@ def affordable(request: Request, given: Proposal, commitments: Commitments) -> P
     )
     if refusal is None:
         return given
-    candidates = tuple(replace(one, chosen=False) for one in given.rationale.candidates)
+    candidates = tuple(changed(one, chosen=False) for one in given.rationale.candidates)
     why = f"{needed(request)}: {refusal[1]}. No job is evicted."
     return no_room(request, why, candidates)
 

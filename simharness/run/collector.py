@@ -1,4 +1,4 @@
-"""Garbage collection of replays: what they make is long-lived or freed at once, so little of it is garbage."""
+"""Garbage collection in replays: what they make lives long or is freed at once, little of it is garbage."""
 
 import gc
 from collections.abc import Iterator

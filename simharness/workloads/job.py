@@ -1,9 +1,9 @@
 """The job of a workload: everything that is true of it, also what no scheduler may know."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
-from makeway.policies.model import JobKind, Resources
+from makeway.policies.model import JobKind, Resources, changed
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class SimJob:
         """
         if self.kind is JobKind.RIGID and _traits(self) == _NO_TRAITS:
             return self
-        return replace(
+        return changed(
             self,
             kind=JobKind.RIGID,
             node_count_min=None,
