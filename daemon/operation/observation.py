@@ -14,6 +14,7 @@ from makeway.policies.model import (
     Job,
     JobState,
     Operation,
+    Phase,
     Prioritise,
     Progress,
     Release,
@@ -117,6 +118,16 @@ def _waiting_after(operation: Operation) -> tuple[Task, ...] | None:
         task
         for task in operation.tasks
         if isinstance(task.action, Requeue) and not task.ran_again and task.progress is Progress.DONE
+    )
+
+
+@memoise_each
+def only_awaits_end(operation: Operation) -> bool:
+    """Whether an operation has nothing to do, and nothing to look for, until the job ends that it lent to."""
+    return (
+        operation.phase is Phase.LENT
+        and _waiting_after(operation) == ()
+        and not any(task.doubted or isinstance(task.action, Checkpoint) for task in operation.tasks)
     )
 
 

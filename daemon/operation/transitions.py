@@ -30,7 +30,7 @@ from makeway.daemon.operation.fitness import (
     without_outdated,
 )
 from makeway.daemon.operation.giving_back import give_back, go_on_returning
-from makeway.daemon.operation.observation import Timeouts, observe_all, shows_nothing_new
+from makeway.daemon.operation.observation import Timeouts, observe_all, only_awaits_end, shows_nothing_new
 from makeway.daemon.operation.observed import advance_observed
 from makeway.daemon.operation.returns import missing_returns
 from makeway.daemon.operation.signal_deaths import put_back_ended
@@ -75,6 +75,9 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
     """
     if operation.observe:
         return advance_observed(operation, cluster)
+    job = cluster.jobs_by_id().get(operation.for_job_id)
+    if job is not None and job.state is JobState.RUNNING and only_awaits_end(operation):
+        return operation
     if not shows_nothing_new(operation, cluster):
         jobs = cluster.jobs_by_id()
         tasks = observe_all(operation.tasks, cluster, jobs, timeouts)

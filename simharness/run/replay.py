@@ -91,7 +91,7 @@ class Replay:
         self._policy_config = policy_config
         self._settings = settings
         self._on_cycle = on_cycle
-        self._kinds = {job.job_id: job.kind for job in cluster.machine.jobs}
+        self._urgent = {job.job_id for job in cluster.machine.jobs if job.kind is JobKind.ON_DEMAND}
         self._noticed: set[str] = set()
         self._decision_s: list[float] = []
         self._waiting = 0
@@ -126,7 +126,7 @@ class Replay:
             self.cluster.advance(due_s)
             self._cycles()
             return True
-        self._note(self.cluster.step())
+        self._note(self.cluster.step(event_s))
         if self._due_s is not None and self._due_s <= self.cluster.now_s and not self._pending_now():
             self._cycles()
         return True
@@ -191,12 +191,18 @@ class Replay:
         """Set when the next cycle is due because of changes. A poke only makes the daemon see earlier what it
         would see at the next poll.
         """
+        operations = self.journal.open_operations()
         poked_s: float | None = None
+        if self._policy.arrivals_only and not (self._waiting or operations):
+            # Of many thousand changes, these alone can matter then.
+            changes = [
+                one for one in changes if one.job_id in self._urgent or one.kind is ChangeKind.ACKNOWLEDGED
+            ]
         for change in changes:
             pokes = self._settings.poke and self._is_poke(change)
             if pokes and poked_s is None:
                 poked_s = change.at_s
-            wanted_s = self._wanted_s(change, pokes=pokes)
+            wanted_s = self._wanted_s(operations, change, pokes=pokes)
             if wanted_s is not None and (self._due_s is None or wanted_s < self._due_s):
                 self._due_s = wanted_s
         if poked_s is not None and self._due_s is not None and self._due_s <= self._quantised(poked_s):
@@ -204,19 +210,15 @@ class Replay:
 
     def _is_poke(self, change: Change) -> bool:
         if change.kind is ChangeKind.SUBMITTED:
-            return self._is_urgent(change)
+            return change.job_id in self._urgent
         return change.kind is ChangeKind.ACKNOWLEDGED
 
-    def _is_urgent(self, change: Change) -> bool:
-        return change.job_id is not None and self._kinds.get(change.job_id) is JobKind.ON_DEMAND
-
-    def _wanted_s(self, change: Change, *, pokes: bool) -> float | None:
+    def _wanted_s(self, operations: tuple[Operation, ...], change: Change, *, pokes: bool) -> float | None:
         """The poll at which the daemon should run a cycle because of a change. None: the change does not
         concern it.
         """
-        operations = self.journal.open_operations()
         always = not self._policy.arrivals_only and change.kind is not ChangeKind.STARTED
-        concerns = pokes or always or self._waiting or self._is_urgent(change)
+        concerns = pokes or always or self._waiting or change.job_id in self._urgent
         if not (concerns or any(operation.phase is not Phase.LENT for operation in operations)):
             return None
         if self._policy.arrivals_only and self._is_idle(operations) and not self._affects(operations, change):
