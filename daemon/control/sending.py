@@ -140,7 +140,7 @@ class Sending:
         return [operation.tasks[index].action for index in due]
 
     def _deferral(self, *, gives: bool) -> Deferral | None:
-        """Why an action has to wait for the next cycle. None: it may be sent now. `gives`: by `gives_back`."""
+        """Why an action has to wait for the next cycle. None: it may be sent now. `gives`: it gives back."""
         if self._stopped is not None:
             return self._stopped
         if not self.permission.may_act():

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import fields
-from functools import cache
 from operator import attrgetter
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 _Value = TypeVar("_Value")
+_Slots = tuple[dict[str, Callable[[object, object], None]], Callable[[object], tuple[object, ...]]]
+_KNOWN: Final = dict[type[Any], _Slots]()
+"""The slots of each class that was copied so far."""
 
 
 def changed(value: _Value, /, **changes: object) -> _Value:
@@ -18,21 +20,19 @@ def changed(value: _Value, /, **changes: object) -> _Value:
     Raises:
         KeyError: the class has no field of that name.
     """
-    cls, setters, values_of = _slots(type(value))
+    cls = value.__class__
+    setters, values_of = _KNOWN.get(cls) or _KNOWN.setdefault(cls, _slots(cls))
     copy = object.__new__(cls)
     for setter, kept in zip(setters.values(), values_of(value), strict=True):
         setter(copy, kept)
     for name, new in changes.items():
         setters[name](copy, new)
-    return cast(_Value, copy)
+    return copy
 
 
-@cache
-def _slots(
-    cls: type[Any],
-) -> tuple[type[Any], dict[str, Callable[[object, object], None]], Callable[[object], tuple[object, ...]]]:
-    """The class, what sets each field, and what gets all values."""
+def _slots(cls: type[Any]) -> _Slots:
+    """What sets each field, and what gets the values of all."""
     names = [field.name for field in fields(cls)]
     if hasattr(cls, "__post_init__") or len(names) < 2:
         raise TypeError(f"{cls.__name__} is not a dataclass of plain fields: use dataclasses.replace")
-    return cls, {name: getattr(cls, name).__set__ for name in names}, attrgetter(*names)
+    return {name: getattr(cls, name).__set__ for name in names}, attrgetter(*names)

@@ -115,11 +115,14 @@ class NodeSets:
         """The set of names that were put together for this question: it is not kept."""
         if not names:
             return 0
+        flags, index = bytearray(b"0") * len(self._names), self._index
         try:
-            places = list(map(self._index.__getitem__, names))
-        except KeyError:
-            places = [self._place(name) for name in names]
-        return set_of_places(places)
+            for name in names:
+                flags[index[name]] = _ONE
+        except LookupError:  # a name that no node has
+            return set_of_places([self._place(name) for name in names])
+        flags.reverse()
+        return int(flags, 2)
 
     def _place(self, name: str) -> int:
         """The bit of a name, or a new one. Safe if the planner's thread asks at the same time."""

@@ -40,8 +40,9 @@ class NodeNames:
         """The names of a set, lowest number first."""
         found = self._of_set.get(nodes)
         if found is None:
-            flags = bin(nodes)[:1:-1].encode().translate(_FLAGS)
-            found = tuple(compress(self.names, flags))
+            first = max((nodes & -nodes).bit_length() - 1, 0)
+            flags = bin(nodes >> first)[:1:-1].encode().translate(_FLAGS)
+            found = tuple(compress(self.names[first:], flags))
             if len(self._of_set) >= _CACHE_SIZE:
                 self._of_set.clear()
             self._of_set[nodes] = found
