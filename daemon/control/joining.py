@@ -1,7 +1,6 @@
 """A snapshot with everything that the journal and the configuration add to it."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from makeway.daemon.config.mode import Mode
@@ -14,7 +13,7 @@ from makeway.daemon.estimate.unsure_signals import without_signals
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.returns import leases
 from makeway.policies.contract import Policy
-from makeway.policies.model import VERBS, Cluster, Job, Operation, Phase, Verb
+from makeway.policies.model import VERBS, Cluster, Job, Operation, Phase, Verb, changed
 
 EVICTIONS_COUNTED_S = 3600.0
 
@@ -42,7 +41,7 @@ def joined(
     notices = journal.notices()
     # What is usual takes long to derive for thousands of jobs, and counts only where jobs may have to leave.
     priced = bool(open_operations or notices or not policy.arrivals_only or seen.waiting_urgent_jobs())
-    return replace(
+    return changed(
         seen,
         jobs=_jobs(seen, open_operations, journal, settings, losses, priced=priced),
         notices=notices,

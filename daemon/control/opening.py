@@ -60,7 +60,7 @@ def open_decided(
         if for_job_id in refused_jobs:
             continue
         existing = _extendable(actions, cluster)
-        if existing is not None and _has_it(existing, actions):
+        if existing is not None and _has_it(existing, actions, cluster):
             continue
         why = reasons.get(for_job_id)
         deadline_s = cluster.now_s if why is None else why.deadline_s
@@ -118,19 +118,19 @@ def _extendable(actions: tuple[Action, ...], cluster: Cluster) -> Operation | No
     return _same_kind(actions, cluster)
 
 
-def _has_it(operation: Operation, actions: tuple[Action, ...]) -> bool:
+def _has_it(operation: Operation, actions: tuple[Action, ...], cluster: Cluster) -> bool:
     """Whether all that is wanted is the hold that the operation has already.
 
     The nodes were to come free for another job, whose evictions the arbiter refused. To make the same hold
     again would change nothing, in this cycle and in each one after it.
     """
     hold, *more = actions
-    index = hold_index(operation)
+    index, sets = hold_index(operation), cluster.node_sets()
     return (
         not more
         and isinstance(hold, Reserve)
         and hold.kind is operation.kind
-        and set(hold.nodes) == set(operation.nodes)
+        and sets.of(hold.nodes) == sets.of(operation.nodes)
         and index is not None
         and operation.tasks[index].progress is Progress.DONE
     )

@@ -4,7 +4,6 @@ done.
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -48,6 +47,7 @@ from makeway.policies.model import (
     OperationOutcome,
     Phase,
     Reason,
+    changed,
 )
 from makeway.policies.safety.prices import spending
 
@@ -136,7 +136,7 @@ class Reconciler:
         """The rest of a cycle, whose snapshot was begun at `read_began_s` and took `snapshot_s`."""
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
-        known = replace(seen, operations=before) if before else seen
+        known = changed(seen, operations=before) if before else seen
         operations = tuple(self._advance(operation, known) for operation in before)
         operations = self._hand_over(operations, seen)
         cluster = self._planning.with_plan(self._join(seen, operations))
@@ -155,7 +155,7 @@ class Reconciler:
         leaving, losses = self._note_losses((*closed, *self._journal.open_operations()), cluster)
         if opening.operations:  # newer than the view
             plan, cluster = cluster.plan, self._join(seen, self._journal.open_operations())
-            cluster = cluster if plan is None else replace(cluster, plan=plan)
+            cluster = cluster if plan is None else changed(cluster, plan=plan)
         sent, deferred = self._send_due(cluster, read_began_s)
         under_way = self._journal.open_operations()
         self._next.note(under_way, cluster, again_s=decision.again_s, unsent=bool(deferred))
@@ -348,7 +348,7 @@ class Reconciler:
         reports += [ActionReport(action=action, outcome=Outcome.OBSERVED) for action in opening.observed]
         if not clean_up:
             return opening, reports
-        return replace(opening, operations=opening.operations + clean_up), reports
+        return changed(opening, operations=opening.operations + clean_up), reports
 
     def _send_due(
         self, cluster: Cluster, read_began_s: float

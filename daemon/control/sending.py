@@ -94,15 +94,17 @@ class Sending:
 
     def deferred(self) -> tuple[Deferred, ...]:
         """How many commands are due and were not sent, by why."""
+        if self._deferral(gives=False) is None:
+            return ()  # whatever was due was sent, for what gives back never waits longer
         waiting = [
             action
             for operation in filter(planned_places, self.journal.open_operations())
             for action in self._due(operation)
-            if self._deferral(action) is not None
+            if self._deferral(gives=gives_back(action)) is not None
         ]
         if not waiting:
             return ()
-        reasons = [self._deferral(action) for action in waiting]
+        reasons = [self._deferral(gives=gives_back(action)) for action in waiting]
         return tuple(Deferred(why=why, count=reasons.count(why)) for why in Deferral if reasons.count(why))
 
     def _send_due(self, operation: Operation, *, giving: bool) -> None:
@@ -129,7 +131,7 @@ class Sending:
         """The index of the next task to send. None: there is none in this cycle."""
         for index in all_due(operation, self.cluster, self.settings.timeouts):
             action = operation.tasks[index].action
-            if gives_back(action) is giving and self._deferral(action) is None:
+            if gives_back(action) is giving and self._deferral(gives=giving) is None:
                 return index
         return None
 
@@ -137,13 +139,13 @@ class Sending:
         due = all_due(operation, self.cluster, self.settings.timeouts)
         return [operation.tasks[index].action for index in due]
 
-    def _deferral(self, action: Action) -> Deferral | None:
-        """Why an action has to wait for the next cycle. None: it may be sent now."""
+    def _deferral(self, *, gives: bool) -> Deferral | None:
+        """Why an action has to wait for the next cycle. None: it may be sent now. `gives`: it gives back."""
         if self._stopped is not None:
             return self._stopped
         if not self.permission.may_act():
             return Deferral.NOT_LEADING
-        if gives_back(action):
+        if gives:
             return None
         if self.permission.paused:
             return Deferral.PAUSED

@@ -7,7 +7,6 @@ the rules.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import assert_never
 
 from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon
@@ -41,6 +40,7 @@ from makeway.policies.model import (
     Reserve,
     Shrink,
     Task,
+    changed,
     memoise_last,
 )
 
@@ -160,7 +160,7 @@ def note_shortage(operation: Operation, cluster: Cluster) -> Operation:
     short = is_short(operation, cluster) and not _waits_for_ends(operation, cluster)
     if short is (operation.short_since_s is not None):
         return operation
-    return replace(operation, short_since_s=cluster.now_s if short else None)
+    return changed(operation, short_since_s=cluster.now_s if short else None)
 
 
 def _waits_for_ends(operation: Operation, cluster: Cluster) -> bool:
@@ -254,7 +254,7 @@ def _ending(operation: Operation, cluster: Cluster, is_outdated: Callable[[Task]
         ended(task, Ending.OUTDATED, cluster.now_s) if _may_end(task) and is_outdated(task) else task
         for task in operation.tasks
     )
-    return operation if tasks == operation.tasks else replace(operation, tasks=tasks)
+    return operation if tasks == operation.tasks else changed(operation, tasks=tasks)
 
 
 def was_signalled(operation: Operation, action: Action, cluster: Cluster) -> bool:

@@ -1,7 +1,5 @@
 """How an operation gives back what it took."""
 
-from dataclasses import replace
-
 from makeway.daemon.operation.returns import method_of, missing_returns
 from makeway.daemon.operation.tasks import (
     ENDED,
@@ -21,6 +19,7 @@ from makeway.policies.model import (
     Progress,
     Reason,
     Task,
+    changed,
 )
 
 
@@ -43,7 +42,7 @@ def give_back(
         for task in operation.tasks
     )
     returns = missing_returns(operation, cluster, reason)
-    return replace(
+    return changed(
         operation,
         phase=Phase.RETURNING,
         ended_s=cluster.now_s,
@@ -71,9 +70,9 @@ def go_on_returning(operation: Operation, cluster: Cluster) -> Operation:
         for task in operation.tasks
     )
     if tasks != operation.tasks:
-        operation = replace(operation, tasks=tasks)
+        operation = changed(operation, tasks=tasks)
     returns = missing_returns(operation, cluster, _label(operation))
-    return replace(operation, tasks=operation.tasks + planned(returns, cluster)) if returns else operation
+    return changed(operation, tasks=operation.tasks + planned(returns, cluster)) if returns else operation
 
 
 def _is_saving(operation: Operation, eviction: Task) -> bool:

@@ -1,7 +1,7 @@
 """What a snapshot shows of a task: done, gone, accepted, or nothing yet."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from makeway.daemon.operation.tasks import ENDED, ended, to_do_again
@@ -14,6 +14,7 @@ from makeway.policies.model import (
     Job,
     JobState,
     Operation,
+    Phase,
     Prioritise,
     Progress,
     Release,
@@ -23,6 +24,7 @@ from makeway.policies.model import (
     RestorePriority,
     Shrink,
     Task,
+    changed,
     memoise_each,
 )
 
@@ -72,13 +74,13 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
     task = _noting_its_next_run(task, jobs)
     if isinstance(task.action, Requeue) and _is_forgotten(task, task.action, cluster, jobs, timeouts):
-        again = replace(task.action, forgotten_run=task.requeue_count)
-        return replace(to_do_again(task), action=again)
+        again = changed(task.action, forgotten_run=task.requeue_count)
+        return changed(to_do_again(task), action=again)
     if task.progress in ENDED:
         return task
     seen = _seen(task, cluster, jobs)
     if seen is Progress.ACCEPTED:
-        return task if task.progress is seen else replace(task, progress=seen)
+        return task if task.progress is seen else changed(task, progress=seen)
     if seen is not None:
         return ended(_in_doubt(task) if seen is Ending.ENDED_ITSELF else task, seen, cluster.now_s)
     if task.issued_s is None:
@@ -119,6 +121,16 @@ def _waiting_after(operation: Operation) -> tuple[Task, ...] | None:
     )
 
 
+@memoise_each
+def only_awaits_end(operation: Operation) -> bool:
+    """Whether an operation has nothing to do, and nothing to look for, until the job ends that it lent to."""
+    return (
+        operation.phase is Phase.LENT
+        and _waiting_after(operation) == ()
+        and not any(task.doubted or isinstance(task.action, Checkpoint) for task in operation.tasks)
+    )
+
+
 def _was_unsent(task: Task, cluster: Cluster) -> bool:
     """Whether a requeue was never sent, and its job was seen to have left its run some time ago."""
     return task.issued_s is None and task.ended_s is not None and cluster.now_s >= task.ended_s + FORGETS_S
@@ -138,7 +150,7 @@ def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:
         and job.state is JobState.RUNNING
         and not _in_its_run(task, job)
     )
-    return replace(task, ran_again=True) if again and not task.ran_again else task
+    return changed(task, ran_again=True) if again and not task.ran_again else task
 
 
 def _is_forgotten(
@@ -313,4 +325,4 @@ def _doubt(
 def _in_doubt(task: Task) -> Task:
     """The task; a requeue that got no answer, with that noted."""
     unanswered = isinstance(task.action, Requeue) and task.progress is Progress.ISSUING
-    return replace(task, doubted=True) if unanswered and not task.puts_back else task
+    return changed(task, doubted=True) if unanswered and not task.puts_back else task

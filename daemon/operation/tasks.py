@@ -1,7 +1,5 @@
 """The tasks of an operation: how they are planned, and how they end."""
 
-from dataclasses import replace
-
 from makeway.policies.model import (
     Acknowledgement,
     Action,
@@ -17,6 +15,7 @@ from makeway.policies.model import (
     RunIdentity,
     Shrink,
     Task,
+    changed,
     memoise_each,
 )
 
@@ -34,7 +33,7 @@ def planned(
         job = jobs.get(action.job_id)
         task = Task(action=action, planned_s=planned_s)
         if job is not None:
-            task = replace(
+            task = changed(
                 task,
                 requeue_count=job.requeue_count,
                 start_s=job.start_s if job.nodes else None,
@@ -51,17 +50,17 @@ def naming_its_run(task: Task) -> Action:
     action = task.action
     if not isinstance(action, Checkpoint | Requeue | Cancel | Shrink) or not task.nodes:
         return action
-    return replace(action, run=RunIdentity(requeue_count=task.requeue_count, start_s=task.start_s))
+    return changed(action, run=RunIdentity(requeue_count=task.requeue_count, start_s=task.start_s))
 
 
 def ended(task: Task, ending: Ending, now_s: float, detail: str = "") -> Task:
     """The task, over. `detail`: see `Task`; empty: what was said before."""
-    return replace(task, progress=ending.progress, ending=ending, ended_s=now_s, detail=detail or task.detail)
+    return changed(task, progress=ending.progress, ending=ending, ended_s=now_s, detail=detail or task.detail)
 
 
 def to_do_again(task: Task) -> Task:
     """The task, to be issued once more."""
-    return replace(task, progress=Progress.PLANNED, ending=None, ended_s=None)
+    return changed(task, progress=Progress.PLANNED, ending=None, ended_s=None)
 
 
 def may_be_dropped(task: Task) -> bool:
@@ -74,7 +73,7 @@ def may_be_dropped(task: Task) -> bool:
 def with_task(operation: Operation, index: int, task: Task) -> Operation:
     """The operation with another task in place of number `index`."""
     tasks = operation.tasks
-    return replace(operation, tasks=(*tasks[:index], task, *tasks[index + 1 :]))
+    return changed(operation, tasks=(*tasks[:index], task, *tasks[index + 1 :]))
 
 
 @memoise_each

@@ -15,7 +15,6 @@ job of the queue keep what they have got, so their operations give back at once:
 go first in the queue.
 """
 
-from dataclasses import replace
 from typing import assert_never
 
 from makeway.daemon.operation.changed.hold_end import ends_too_soon, lengthened
@@ -31,7 +30,7 @@ from makeway.daemon.operation.fitness import (
     without_outdated,
 )
 from makeway.daemon.operation.giving_back import give_back, go_on_returning
-from makeway.daemon.operation.observation import Timeouts, observe_all, shows_nothing_new
+from makeway.daemon.operation.observation import Timeouts, observe_all, only_awaits_end, shows_nothing_new
 from makeway.daemon.operation.observed import advance_observed
 from makeway.daemon.operation.returns import missing_returns
 from makeway.daemon.operation.signal_deaths import put_back_ended
@@ -62,6 +61,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Requeue,
+    changed,
     memoise_each,
 )
 
@@ -75,11 +75,14 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
     """
     if operation.observe:
         return advance_observed(operation, cluster)
+    job = cluster.jobs_by_id().get(operation.for_job_id)
+    if job is not None and job.state is JobState.RUNNING and only_awaits_end(operation):
+        return operation
     if not shows_nothing_new(operation, cluster):
         jobs = cluster.jobs_by_id()
         tasks = observe_all(operation.tasks, cluster, jobs, timeouts)
         if tasks != operation.tasks:
-            operation = replace(operation, tasks=tasks)
+            operation = changed(operation, tasks=tasks)
     operation = put_back_ended(operation, cluster)
     operation = _advance_kind(operation, cluster, timeouts)
     over = operation.phase is Phase.RETURNING and is_over(operation)
@@ -88,7 +91,7 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
         and not awaits_a_reason(operation, cluster, timeouts)
         and not awaits_its_lender(operation, cluster, timeouts)
     ):
-        operation = replace(operation, phase=Phase.CLOSED, outcome=_outcome(operation))
+        operation = changed(operation, phase=Phase.CLOSED, outcome=_outcome(operation))
     return operation
 
 
@@ -101,13 +104,13 @@ def without_times_to_come(operation: Operation, now_s: float) -> Operation:
     """
     if _latest_s(operation) <= now_s:
         return operation
-    return replace(
+    return changed(
         operation,
         opened_s=min(operation.opened_s, now_s),
         ended_s=_at_most(operation.ended_s, now_s),
         short_since_s=_at_most(operation.short_since_s, now_s),
         tasks=tuple(
-            replace(task, issued_s=_at_most(task.issued_s, now_s), ended_s=_at_most(task.ended_s, now_s))
+            changed(task, issued_s=_at_most(task.issued_s, now_s), ended_s=_at_most(task.ended_s, now_s))
             for task in operation.tasks
         ),
     )
@@ -143,9 +146,9 @@ def issuing(operation: Operation, index: int, now_s: float) -> Operation:
             else other
             for other in operation.tasks
         )
-        operation = replace(operation, tasks=tasks)
-    issued = replace(task, action=_ending_as_planned(task.action, now_s), issued_s=now_s)
-    return with_task(operation, index, replace(issued, progress=Progress.ISSUING))
+        operation = changed(operation, tasks=tasks)
+    issued = changed(task, action=_ending_as_planned(task.action, now_s), issued_s=now_s)
+    return with_task(operation, index, changed(issued, progress=Progress.ISSUING))
 
 
 def _ending_as_planned(action: Action, now_s: float) -> Action:
@@ -153,7 +156,7 @@ def _ending_as_planned(action: Action, now_s: float) -> Action:
     if not isinstance(action, Checkpoint) or action.until_s is None:
         return action
     left_s = max(action.until_s - now_s, action.grace_min_s)
-    return replace(action, grace_s=min(action.grace_s, left_s))
+    return changed(action, grace_s=min(action.grace_s, left_s))
 
 
 def record(operation: Operation, index: int, progress: Progress, now_s: float, detail: str = "") -> Operation:
@@ -162,7 +165,7 @@ def record(operation: Operation, index: int, progress: Progress, now_s: float, d
     ending = _ANSWERS.get(progress)
     if ending is not None:
         return with_task(operation, index, ended(task, ending, now_s, detail))
-    return with_task(operation, index, replace(task, progress=progress, detail=detail))
+    return with_task(operation, index, changed(task, progress=progress, detail=detail))
 
 
 def forbid(operation: Operation, index: int, now_s: float, detail: str) -> Operation:
@@ -212,7 +215,7 @@ def _make_way(operation: Operation, cluster: Cluster, timeouts: Timeouts, *, ren
             if job.state is not JobState.PENDING:
                 return operation
             # A node failed under it, or a controller that crashed forgot its start: it needs its nodes still.
-            operation = replace(operation, phase=Phase.MAKING_ROOM, started_s=None)
+            operation = changed(operation, phase=Phase.MAKING_ROOM, started_s=None)
             return _make_way(operation, cluster, timeouts, renew=renew)
         case Phase.RETURNING:
             if _waits_again(operation, job, cluster):
@@ -251,7 +254,7 @@ def _start_early(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> 
                     return give_back(operation, cluster, Reason.BORROWER_GONE)  # its turn came first
                 lent = _running(operation, job, cluster)
                 returns = missing_returns(lent, cluster, Reason.STARTED)
-                return replace(lent, tasks=lent.tasks + planned(returns, cluster))
+                return changed(lent, tasks=lent.tasks + planned(returns, cluster))
             return _go_on(operation, job, cluster, timeouts)
         case Phase.LENT:
             if job is None or job.state is JobState.PENDING:
@@ -305,7 +308,7 @@ def _finish(operation: Operation, cluster: Cluster) -> Operation:
     """For an operation without a hold: nothing goes back, so it is over with its tasks."""
     if operation.phase is not Phase.MAKING_ROOM or not is_over(operation):
         return operation
-    return replace(operation, phase=Phase.RETURNING, ended_s=cluster.now_s)
+    return changed(operation, phase=Phase.RETURNING, ended_s=cluster.now_s)
 
 
 def _running(operation: Operation, job: Job, cluster: Cluster) -> Operation:
@@ -314,7 +317,7 @@ def _running(operation: Operation, job: Job, cluster: Cluster) -> Operation:
         ended(task, Ending.JOB_STARTED, cluster.now_s) if may_be_dropped(task) else task
         for task in operation.tasks
     )
-    return replace(operation, phase=Phase.LENT, started_s=job.start_s, tasks=tasks)
+    return changed(operation, phase=Phase.LENT, started_s=job.start_s, tasks=tasks)
 
 
 def _is_given_up(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
@@ -354,7 +357,7 @@ def _take_up_again(operation: Operation, cluster: Cluster) -> Operation:
         else task
         for task in operation.tasks
     )
-    return replace(operation, phase=Phase.MAKING_ROOM, started_s=None, ended_s=None, tasks=tasks)
+    return changed(operation, phase=Phase.MAKING_ROOM, started_s=None, ended_s=None, tasks=tasks)
 
 
 def _refused_just_now(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:

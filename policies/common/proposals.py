@@ -12,7 +12,7 @@ Differs from the paper:
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -44,6 +44,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
+    changed,
 )
 from makeway.policies.safety.prices import killed_node_s, price_refusal
 
@@ -88,7 +89,7 @@ def decide_each(
         return Decision(policy=policy, rationale=blocked)
     serving = _Serving(policy, proposal, start_within_s, hold_slack_s, evict_guests, whole_placements)
     sharing = SharingJobs.of(urgents, start_within_s)
-    serving = replace(serving, handover_s=handover_s, sharing=sharing, spared=spared)
+    serving = changed(serving, handover_s=handover_s, sharing=sharing, spared=spared)
     urgents = urgents if order is None else tuple(sorted(urgents, key=order))
     proposals = serve_each(urgents, cluster, serving.serve, serving.refuse)
     return Decision(
@@ -117,7 +118,7 @@ class _Serving:
         """What is done for it, which is added to what is promised already."""
         request, given = self._served(commitments, self._requests(commitments, urgent))
         if makes_room(given):
-            given = replace(given, actions=given.actions + request.guest_actions)
+            given = changed(given, actions=given.actions + request.guest_actions)
         given = affordable(request, given, commitments)
         commitments.add(given.actions, given.rationale)
         commitments.plan(given.planned, given.planned_s)
@@ -160,7 +161,7 @@ class _Serving:
             start_within_s=self.start_within_s,
             hold_slack_s=self.hold_slack_s,
         ):
-            request = replace(one, sooner_s=sooner_s, excluded=one.excluded | (spared or frozenset()))
+            request = changed(one, sooner_s=sooner_s, excluded=one.excluded | (spared or frozenset()))
             request = request if one.now_only else self.evict_guests(request)
             requests.append(with_places(commitments, request) if self.whole_placements else request)
         return requests
@@ -183,8 +184,8 @@ class _Serving:
         commitments.promise((*request.free, *request.releasing))
         jobs = {commitments.leftovers[name].for_job_id for name in awaited_s}
         waiting = no_room(request, room_comes(awaited_s, jobs))
-        why = replace(waiting.rationale, ready_s=max(awaited_s.values()))
-        return replace(waiting, rationale=why, again_s=min(awaited_s.values()))
+        why = changed(waiting.rationale, ready_s=max(awaited_s.values()))
+        return changed(waiting, rationale=why, again_s=min(awaited_s.values()))
 
     def _wait_for_shrinks(self, commitments: Commitments, request: Request) -> Proposal | None:
         """No job leaves for it before a job that shrinks for another one has shrunk, and can be asked again.
@@ -227,7 +228,7 @@ def cheapest_place(
 def in_place(request: Request, within: Request, given: Proposal) -> Proposal:
     """The proposal within the chosen one of the request's placements, which the summary names."""
     text = f"{within.place}, the cheapest of {len(request.places)}: {given.rationale.summary}"
-    return replace(given, rationale=replace(given.rationale, summary=text))
+    return changed(given, rationale=changed(given.rationale, summary=text))
 
 
 def no_place(request: Request) -> Proposal:
@@ -255,7 +256,7 @@ def affordable(request: Request, given: Proposal, commitments: Commitments) -> P
     )
     if refusal is None:
         return given
-    candidates = tuple(replace(one, chosen=False) for one in given.rationale.candidates)
+    candidates = tuple(changed(one, chosen=False) for one in given.rationale.candidates)
     why = f"{needed(request)}: {refusal[1]}. No job is evicted."
     return no_room(request, why, candidates)
 
@@ -347,8 +348,9 @@ def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Res
     """
     urgent = request.urgent
     most = len(urgent.kept_nodes) + urgent.most_missing
-    ready = (*urgent.kept_nodes, *request.free, *request.releasing, *request.guest_nodes)[:most]
-    nodes = (*ready, *freed[: max(0, urgent.job.node_count - len(ready))])
+    sets = request.cluster.node_sets()
+    ready = sets.joined(urgent.kept_nodes, request.free, request.releasing, request.guest_nodes)[:most]
+    nodes = sets.joined(ready, freed[: max(0, urgent.job.node_count - len(ready))])
     operation = urgent.operation
     return Reserve(
         job_id=urgent.job.job_id,

@@ -6,7 +6,7 @@ checked. Actions that give back (`Release`, `Expand`, `Prioritise` to the front,
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from makeway.policies.gate.breaker import breaker_tripped
@@ -28,6 +28,7 @@ from makeway.policies.model import (
     RestoreLimit,
     RestorePriority,
     Shrink,
+    changed,
     reservation_name,
 )
 from makeway.policies.safety.prices import HOUR_S, killed_node_s, overdrawn, price_refusal
@@ -162,7 +163,7 @@ class _Arbiter:
             case Release():
                 if not self.cluster.owns_reservation(action.reservation):
                     return self._foreign(action.reservation)
-                self.spent = replace(self.spent, released=self.spent.released | {action.reservation})
+                self.spent = changed(self.spent, released=self.spent.released | {action.reservation})
                 return None
             case Prioritise():
                 if action.queue_position is not None:
@@ -223,7 +224,7 @@ class _Arbiter:
         ruling = price_refusal(self.cluster, for_job_id, cost_node_s, self.spent.lost_node_s)
         if ruling is None:
             lost_node_s = {**self.spent.lost_node_s, for_job_id: cost_node_s}
-            self.spent = replace(self.spent, lost_node_s=lost_node_s)
+            self.spent = changed(self.spent, lost_node_s=lost_node_s)
         return ruling
 
     def _blocked(self, job_id: str) -> Ruling:
@@ -256,7 +257,7 @@ class _Arbiter:
             used = self._evictions_counted(job_id) + len(self.spent.evicted)
             if used >= limit:
                 return Refusal.PER_HOUR, f"{used} of {limit} evictions in an hour are used"
-        self.spent = replace(self.spent, evicted=self.spent.evicted | {job_id})
+        self.spent = changed(self.spent, evicted=self.spent.evicted | {job_id})
         return None
 
     def _evictions_counted(self, but_for: str) -> int:
@@ -326,7 +327,7 @@ class _Arbiter:
             more = self._counted(action.reservation, action.nodes)
             if held + more > limit:
                 return Refusal.MAX_NODES, f"{held} nodes held, {more} more wanted, at most {limit}"
-        self.spent = replace(self.spent, held=(*self.spent.held, action))
+        self.spent = changed(self.spent, held=(*self.spent.held, action))
         return None
 
     def _judge_lending(self, action: Reserve) -> Ruling:

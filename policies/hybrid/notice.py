@@ -16,7 +16,7 @@ Differs from the paper:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.holds import lost_for_good, site_begins_s
@@ -43,6 +43,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Reserve,
+    changed,
 )
 
 
@@ -226,9 +227,9 @@ def _request(
 def _hold(request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig) -> Reserve:
     """The hold for a notice; it ends by itself soon after the predicted arrival."""
     held, now_s = hold(request, ()), request.cluster.now_s
-    nodes = (*held.nodes, *plan.nodes)
+    nodes = request.cluster.node_sets().joined(held.nodes, plan.nodes)
     duration_s = max(0.0, notice.expected_s - now_s) + config.hold_slack_s
-    return replace(
+    return changed(
         held,
         nodes=nodes,
         duration_s=duration_s,
@@ -252,7 +253,7 @@ def _release(operation: Operation, held: Reserve) -> Release:
 def _without_evictions(plan: HoldPlan) -> HoldPlan:
     """The plan of a notice that has to give up nodes to another job first: no job is evicted for it yet."""
     freed = {name for preemption in plan.leaving for name in preemption.group.nodes}
-    return replace(plan, nodes=tuple(name for name in plan.nodes if name not in freed), leaving=())
+    return changed(plan, nodes=tuple(name for name in plan.nodes if name not in freed), leaving=())
 
 
 def _is_as_held(request: Request, plan: HoldPlan, operation: Operation) -> bool:

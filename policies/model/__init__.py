@@ -25,6 +25,7 @@ from makeway.policies.model.actions import (
     Shrink,
     Verb,
 )
+from makeway.policies.model.changed import changed
 from makeway.policies.model.cluster import (
     Cluster,
     Limits,
@@ -159,6 +160,7 @@ __all__ = [
     "Task",
     "Verb",
     "alternatives",
+    "changed",
     "dominant_share",
     "fair_limit",
     "gpu_equivalents",

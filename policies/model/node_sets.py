@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import compress, count
+from itertools import chain, compress, count
 from typing import TypeVar
 
 from makeway.policies.model.entities import Node, NodeState
@@ -54,7 +54,7 @@ class NodeSets:
         if kept is not None and kept[0] is names:
             return kept[1]
         found = self.of_new(names)
-        self._keep(names, found)
+        self.keep(names, found)
         return found
 
     def union(self, groups: Iterable[tuple[str, ...]]) -> int:
@@ -75,7 +75,13 @@ class NodeSets:
             if len(self._kept_names) >= _MOST_NAMES_KEPT:
                 self._kept_names.clear()
             self._kept_names[nodes] = found
-            self._keep(found, nodes)
+            self.keep(found, nodes)
+        return found
+
+    def joined(self, *groups: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of all groups, one group after another. Which set they are is kept."""
+        found = tuple(chain.from_iterable(groups))
+        self.keep(found, self.union(groups))
         return found
 
     def among(self, names: tuple[str, ...], nodes: int) -> tuple[str, ...]:
@@ -85,11 +91,11 @@ class NodeSets:
         if not common or common == whole:
             return names if common else ()
         found = tuple(filter(frozenset(self.names(common)).__contains__, names))
-        self._keep(found, common)
+        self.keep(found, common)
         return found
 
-    def _keep(self, names: tuple[str, ...] | frozenset[str], nodes: int) -> None:
-        """Remember which set these names are."""
+    def keep(self, names: tuple[str, ...] | frozenset[str], nodes: int) -> None:
+        """Remember which set these very names are: `of` need not derive it."""
         if len(self._kept) >= _MOST_KEPT:
             self._kept.clear()
         self._kept[id(names)] = (names, nodes)
@@ -109,11 +115,14 @@ class NodeSets:
         """The set of names that were put together for this question: it is not kept."""
         if not names:
             return 0
+        flags, index = bytearray(b"0") * len(self._names), self._index
         try:
-            places = list(map(self._index.__getitem__, names))
-        except KeyError:
-            places = [self._place(name) for name in names]
-        return set_of_places(places)
+            for name in names:
+                flags[index[name]] = _ONE
+        except LookupError:  # a name that no node has
+            return set_of_places([self._place(name) for name in names])
+        flags.reverse()
+        return int(flags, 2)
 
     def _place(self, name: str) -> int:
         """The bit of a name, or a new one. Safe if the planner's thread asks at the same time."""

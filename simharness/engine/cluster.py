@@ -107,13 +107,12 @@ class SimCluster:
         next_s = min(self.machine.events.next_s(), self._submits_s[self._arrived])
         return None if next_s == inf else next_s
 
-    def step(self) -> list[Change]:
-        """Go to the next instant at which something happens.
+    def step(self, next_s: float | None = None) -> list[Change]:
+        """Go to the next instant at which something happens. `next_s`: it, if it was asked for just now.
 
         Returns the changes, those of earlier commands first.
         """
-        next_s = self.next_event_s()
-        if next_s is not None:
+        if next_s is not None or (next_s := self.next_event_s()) is not None:
             self._instant(next_s)
         return self._take_changes()
 

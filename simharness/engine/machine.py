@@ -386,8 +386,8 @@ class SimMachine:
         """Record that this has happened."""
         if self.changes is not None:
             self.changes.append(Change(self.now_s, kind, None if live is None else live.job.job_id))
-        if live is not None:
-            self.touch(live)
+        if live is not None and self.touched is not None:
+            self.touched.add(live.job.job_id)
 
     def touch(self, live: JobRun) -> None:
         """Mark the job as changed since the last snapshot."""

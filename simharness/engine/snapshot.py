@@ -13,6 +13,7 @@ from makeway.policies.model import (
     NodeState,
     Notice,
     Reservation,
+    memoise_each,
 )
 from makeway.simharness.engine.cluster import Admission
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
@@ -31,6 +32,7 @@ def notice_id(job: SimJob) -> str:
     return f"notice-{job.job_id}"
 
 
+@memoise_each
 def notice_of(job: SimJob) -> Notice:
     """The announcement of a job that was announced, as the daemon gets it."""
     return Notice(
@@ -70,11 +72,12 @@ class SnapshotBuilder:
 
     def take(self) -> Cluster:
         """The cluster at this instant."""
+        nodes = self._node_values()
         self._update_jobs()
         machine = self._machine
         return Cluster(
             now_s=machine.now_s,
-            nodes=self._node_values(),
+            nodes=nodes,
             jobs=self._all_jobs,
             reservations=self._reservations() if machine.holds else (),
             recomputes_priority=True,
@@ -158,7 +161,10 @@ class SnapshotBuilder:
         names = self._machine.names
         if live.nodes & -live.nodes == live.batch_host:
             return names.of(live.nodes)
-        return names.of(live.batch_host) + names.of(live.nodes & ~live.batch_host)
+        found = names.of(live.batch_host) + names.of(live.nodes & ~live.batch_host)
+        if names.kept is not None:
+            names.kept.keep(found, live.nodes)
+        return found
 
     def _spec(self, live: JobRun) -> CheckpointSpec | None:
         key = (live.index, live.size)
@@ -193,6 +199,7 @@ class SnapshotBuilder:
                 )
                 for number, name in enumerate(machine.names.names)
             )
+            machine.names.kept = Cluster(now_s=machine.now_s, nodes=self._nodes, jobs=()).node_sets()
         return self._nodes
 
     def _state(self, number: int) -> NodeState:

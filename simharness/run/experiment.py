@@ -19,6 +19,7 @@ from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
 from makeway.simharness.engine.shared.nodes import Packing, SharingSettings
 from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.run.collector import rare_collections
 from makeway.simharness.workloads.classes import ClassRule
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.unit import TraceUnit
@@ -110,6 +111,7 @@ class Workload:
         return sum(1 for job in self.jobs if job.kind is JobKind.ON_DEMAND)
 
 
+@rare_collections()
 def run(
     experiment: Experiment,
     workload: Workload,

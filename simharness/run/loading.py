@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 from makeway.daemon.errors import counted
 from makeway.policies.model import CPU, JobKind, Resources
 from makeway.simharness.engine.shared.nodes import SharingSettings
+from makeway.simharness.run.collector import rare_collections
 from makeway.simharness.run.experiment import SAMPLE, Experiment, ExperimentError, Workload, storage_of
 from makeway.simharness.workloads.classes import ClassName, classify
 from makeway.simharness.workloads.job import SimJob
@@ -30,6 +31,7 @@ _OPTIONS = {
 """The options that describe the machine, by the field of the experiment."""
 
 
+@rare_collections()
 def load_workload(experiment: Experiment) -> Workload:
     """The workload that an experiment describes; the same seed gives the same.
 

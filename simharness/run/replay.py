@@ -7,7 +7,7 @@ a job leaves. Cycles in which nothing can have changed for the daemon are skippe
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.contract import Policy
-from makeway.policies.model import JobKind, Limits, Phase
+from makeway.policies.model import JobKind, Limits, Operation, Phase, memoise_last
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.event_queue import Change, ChangeKind
@@ -91,7 +91,7 @@ class Replay:
         self._policy_config = policy_config
         self._settings = settings
         self._on_cycle = on_cycle
-        self._kinds = {job.job_id: job.kind for job in cluster.machine.jobs}
+        self._urgent = {job.job_id for job in cluster.machine.jobs if job.kind is JobKind.ON_DEMAND}
         self._noticed: set[str] = set()
         self._decision_s: list[float] = []
         self._waiting = 0
@@ -126,10 +126,7 @@ class Replay:
             self.cluster.advance(due_s)
             self._cycles()
             return True
-        for change in self.cluster.step():
-            wanted_s = self._wanted_s(change)
-            if wanted_s is not None and (self._due_s is None or wanted_s < self._due_s):
-                self._due_s = wanted_s
+        self._note(self.cluster.step(event_s))
         if self._due_s is not None and self._due_s <= self.cluster.now_s and not self._pending_now():
             self._cycles()
         return True
@@ -190,19 +187,61 @@ class Replay:
         """Whether the cluster has something left to do at this very instant."""
         return self.cluster.next_event_s() == self.cluster.now_s
 
-    def _wanted_s(self, change: Change) -> float | None:
-        """When the daemon should run a cycle because of a change. None: the change does not concern it."""
-        urgent = change.job_id is not None and self._kinds.get(change.job_id) is JobKind.ON_DEMAND
-        pokes = (change.kind is ChangeKind.SUBMITTED and urgent) or change.kind is ChangeKind.ACKNOWLEDGED
-        if pokes and self._settings.poke:
-            return change.at_s
-        if not self._policy.arrivals_only and change.kind is not ChangeKind.STARTED:
-            return self._quantised(change.at_s)
-        if urgent or self._waiting:
-            return self._quantised(change.at_s)
-        if any(operation.phase is not Phase.LENT for operation in self.journal.open_operations()):
-            return self._quantised(change.at_s)
-        return None
+    def _note(self, changes: Sequence[Change]) -> None:
+        """Set when the next cycle is due because of changes. A poke only makes the daemon see earlier what it
+        would see at the next poll.
+        """
+        operations = self.journal.open_operations()
+        poked_s: float | None = None
+        if self._policy.arrivals_only and not (self._waiting or operations):
+            # Of many thousand changes, these alone can matter then.
+            changes = [
+                one for one in changes if one.job_id in self._urgent or one.kind is ChangeKind.ACKNOWLEDGED
+            ]
+        for change in changes:
+            pokes = self._settings.poke and self._is_poke(change)
+            if pokes and poked_s is None:
+                poked_s = change.at_s
+            wanted_s = self._wanted_s(operations, change, pokes=pokes)
+            if wanted_s is not None and (self._due_s is None or wanted_s < self._due_s):
+                self._due_s = wanted_s
+        if poked_s is not None and self._due_s is not None and self._due_s <= self._quantised(poked_s):
+            self._due_s = min(self._due_s, poked_s)
+
+    def _is_poke(self, change: Change) -> bool:
+        if change.kind is ChangeKind.SUBMITTED:
+            return change.job_id in self._urgent
+        return change.kind is ChangeKind.ACKNOWLEDGED
+
+    def _wanted_s(self, operations: tuple[Operation, ...], change: Change, *, pokes: bool) -> float | None:
+        """The poll at which the daemon should run a cycle because of a change. None: the change does not
+        concern it.
+        """
+        always = not self._policy.arrivals_only and change.kind is not ChangeKind.STARTED
+        concerns = pokes or always or self._waiting or change.job_id in self._urgent
+        if not (concerns or any(operation.phase is not Phase.LENT for operation in operations)):
+            return None
+        if self._policy.arrivals_only and self._is_idle(operations) and not self._affects(operations, change):
+            return None
+        return self._quantised(change.at_s)
+
+    def _is_idle(self, operations: tuple[Operation, ...]) -> bool:
+        """Whether a policy that acts for urgent jobs only has none to act for: none waits, none is announced
+        as far as that counts, and all that `operations` do is to give back.
+        """
+        return not (
+            self._waiting
+            or any(operation.phase is Phase.MAKING_ROOM for operation in operations)
+            or (self._policy.collects and (self.journal.notices() or self.cluster.announced))
+        )
+
+    def _affects(self, operations: tuple[Operation, ...], change: Change) -> bool:
+        """Whether a change makes an urgent job wait, or may be what an operation waits for."""
+        job_id = change.job_id
+        if job_id is None or change.kind is ChangeKind.ACKNOWLEDGED or job_id in _jobs_of(operations):
+            return True
+        live = self.cluster.machine.live.get(job_id)
+        return live is not None and live.job.kind is JobKind.ON_DEMAND and not live.nodes
 
     def _quantised(self, at_s: float, *, after: bool = False) -> float:
         """The first poll at `at_s` or later; with `after`, later."""
@@ -218,6 +257,14 @@ class Replay:
         A job says itself which announcement is its own.
         """
         current = {notice.notice_id: notice for notice in self.adapter.notices()}
-        for notice_id in sorted(current.keys() - self._noticed):
-            self.journal.add_notice(current[notice_id])
-        self._noticed = set(current)
+        if current.keys() != self._noticed:
+            for notice_id in sorted(current.keys() - self._noticed):
+                self.journal.add_notice(current[notice_id])
+            self._noticed = set(current)
+
+
+@memoise_last
+def _jobs_of(operations: tuple[Operation, ...]) -> frozenset[str]:
+    """The jobs that operations are for, and those that they do something to."""
+    own = (operation.for_job_id for operation in operations)
+    return frozenset(own).union(task.action.job_id for operation in operations for task in operation.tasks)

@@ -1,8 +1,9 @@
 """The job of a workload: everything that is true of it, also what no scheduler may know."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import attrgetter
 
-from makeway.policies.model import JobKind, Resources
+from makeway.policies.model import JobKind, Resources, changed
 
 
 @dataclass(slots=True)
@@ -62,9 +63,12 @@ class SimJob:
     def plain(self) -> "SimJob":
         """The job as an SWF file has it: rigid, with nothing that comes with a kind.
 
-        A job that gets another kind starts from it, so that no trait of the old kind is left.
+        A job that gets another kind starts from it, so that no trait of the old kind is left. A job that is
+        plain already is returned itself.
         """
-        return replace(
+        if self.kind is JobKind.RIGID and _traits(self) == _NO_TRAITS:
+            return self
+        return changed(
             self,
             kind=JobKind.RIGID,
             node_count_min=None,
@@ -78,3 +82,18 @@ class SimJob:
             expected_s=None,
             start_within_s=None,
         )
+
+
+_traits = attrgetter(
+    "node_count_min",
+    "setup_s",
+    "restart_s",
+    "checkpoint_interval_s",
+    "checkpoint_cost_s",
+    "system_gb_per_node",
+    "save_s",
+    "announced_s",
+    "expected_s",
+    "start_within_s",
+)
+_NO_TRAITS = (None, 0.0, 0.0, None, 0.0, None, None, None, None, None)

@@ -1,9 +1,8 @@
 """Sets of nodes as integers: bit i is node i. Union, intersection and counting are single operations."""
 
-from collections.abc import Iterable
 from itertools import compress
 
-from makeway.policies.model import set_of_places
+from makeway.policies.model import NodeSets, set_of_places
 
 _FLAGS = bytes.maketrans(b"01", b"\x00\x01")
 _CACHE_SIZE = 20_000
@@ -14,7 +13,9 @@ def lowest(nodes: int, count: int) -> int:
     if count == 1:
         return nodes & -nodes
     low, high = count, nodes.bit_length()
-    while low < high:
+    # Each node that is missing below `low` needs one more bit at least; the middle helps where gaps are wide.
+    while low < high and (missing := count - (nodes & ((1 << low) - 1)).bit_count()) > 0:
+        low += missing
         middle = (low + high) >> 1
         if (nodes & ((1 << middle) - 1)).bit_count() >= count:
             high = middle
@@ -31,18 +32,27 @@ class NodeNames:
         self.names: tuple[str, ...] = tuple(f"n{number:0{width}d}" for number in range(1, node_count + 1))
         self._places = {name: place for place, name in enumerate(self.names)}
         self._of_set: dict[int, tuple[str, ...]] = {}
+        self.kept: NodeSets | None = None
+        """The sets of the last snapshot, which know the names that decisions were made of. None: there was no
+        snapshot yet."""
 
     def of(self, nodes: int) -> tuple[str, ...]:
         """The names of a set, lowest number first."""
         found = self._of_set.get(nodes)
         if found is None:
-            flags = bin(nodes)[:1:-1].encode().translate(_FLAGS)
-            found = tuple(compress(self.names, flags))
+            first = max((nodes & -nodes).bit_length() - 1, 0)
+            flags = bin(nodes >> first)[:1:-1].encode().translate(_FLAGS)
+            found = tuple(compress(self.names[first:], flags))
             if len(self._of_set) >= _CACHE_SIZE:
                 self._of_set.clear()
             self._of_set[nodes] = found
+        if self.kept is not None:
+            self.kept.keep(found, nodes)
         return found
 
-    def set_of(self, names: Iterable[str]) -> int:
+    def set_of(self, names: tuple[str, ...]) -> int:
         """The set of these names. Raises `KeyError` with the first name that no node has."""
+        known = -1 if self.kept is None else self.kept.of(names)
+        if 0 <= known < 1 << len(self.names):
+            return known
         return set_of_places([self._places[name] for name in names])

@@ -11,7 +11,7 @@ Reference:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, floor, sqrt
 from types import MappingProxyType
 from typing import Literal, NamedTuple, assert_never
@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, assert_never
 import numpy as np
 
 from makeway.daemon.errors import UserError
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, changed
 from makeway.simharness.workloads.job import SimJob
 
 Range = tuple[float, float]
@@ -281,7 +281,7 @@ def mark_urgent(
     chosen = set(_generator(seed).permutation(places)[:count].tolist())
     others = [job.plain() if job.kind is JobKind.ON_DEMAND else job for job in jobs]
     return [
-        replace(job.plain(), kind=JobKind.ON_DEMAND, start_within_s=start_within_s) if i in chosen else job
+        changed(job.plain(), kind=JobKind.ON_DEMAND, start_within_s=start_within_s) if i in chosen else job
         for i, job in enumerate(others)
     ]
 
@@ -333,7 +333,7 @@ def _kinds(
 
 def _on_demand(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
     """An on-demand job that arrives at its submit time, announced earlier (P5, section IV-B)."""
-    urgent = replace(job, kind=JobKind.ON_DEMAND, start_within_s=settings.start_within_s)
+    urgent = changed(job, kind=JobKind.ON_DEMAND, start_within_s=settings.start_within_s)
     shares = settings.notices
     if draw.notice < shares.none:
         return urgent
@@ -345,7 +345,7 @@ def _on_demand(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
     else:
         expected_s = job.submit_s - draw.shift * settings.late_by_max_s
     announced_s = max(_whole(expected_s - lead_s), 0.0)
-    return replace(urgent, announced_s=announced_s, expected_s=max(_whole(expected_s), 0.0))
+    return changed(urgent, announced_s=announced_s, expected_s=max(_whole(expected_s), 0.0))
 
 
 def _rigid(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
@@ -366,7 +366,7 @@ def _rigid(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
     else:
         cost_s = settings.large_checkpoint_s
     interval_s = daly_interval_s(cost_s, settings.mtbf_s) / settings.checkpoint_frequency
-    return replace(
+    return changed(
         job,
         kind=JobKind.RIGID,
         setup_s=float(floor(job.runtime_s * _between(settings.rigid_setup_share, draw.setup))),
@@ -379,7 +379,7 @@ def _rigid(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
 def _malleable(job: SimJob, settings: HybridSettings, draw: _Draw) -> SimJob:
     """A malleable job that saves itself within the warning."""
     smallest = ceil(round(settings.malleable_min_share * job.node_count, 6))
-    return replace(
+    return changed(
         job,
         kind=JobKind.MALLEABLE,
         node_count_min=max(smallest, 1),

@@ -5,7 +5,7 @@ stays.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from makeway.daemon.operation.changed.hold_end import MAKES_WAY
@@ -32,6 +32,7 @@ from makeway.policies.model import (
     Progress,
     Resources,
     Task,
+    changed,
 )
 
 
@@ -155,7 +156,7 @@ class _Room:
 def _room(operation: Operation, job: Job, cluster: Cluster) -> _Room:
     """What the urgent job gets if all jobs leave that are to leave."""
     others = tuple(one for one in cluster.operations if one.operation_id != operation.operation_id)
-    releases: dict[str, NodeRelease] = hold_releases(replace(cluster, operations=others), (operation,))
+    releases: dict[str, NodeRelease] = hold_releases(changed(cluster, operations=others), (operation,))
     demand = job.demand if operation.kind is OperationKind.MAKE_WAY_SHARED else None
     sets = cluster.node_sets()
     held = sets.of(operation.nodes) & sets.up & eligible_set(job, cluster)

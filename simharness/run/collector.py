@@ -1,0 +1,20 @@
+"""Garbage collection in replays: what they make lives long or is freed at once, little of it is garbage."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+RARE: Final = 50_000
+"""So many objects more than now make the interpreter look for garbage; its default is 700."""
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Let the interpreter look for garbage rarely."""
+    before = gc.get_threshold()
+    gc.set_threshold(RARE, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
