@@ -5,9 +5,8 @@ An operation is a list of tasks, one action each. `advance` reads a snapshot and
 the same operation and the same snapshot always give the same result, so a start after a crash goes on where
 the journal ends.
 
-    reserve -> signal -> acknowledgement or grace over -> requeue or shrink -> nodes free -> the urgent job
-    runs
-            -> it ends -> expand, prioritise -> release
+    reserve -> signal -> acknowledgement or grace over -> requeue or shrink -> nodes free
+            -> the urgent job runs -> it ends -> expand, prioritise -> release
 
 Some kinds of operations hold nodes for a start only, and release them when it is seen. A job that is started
 before its turn keeps its operation until it ends or is evicted. An urgent job on shared nodes and the first
@@ -40,6 +39,7 @@ from makeway.daemon.operation.tasks import (
     is_over,
     may_be_dropped,
     planned,
+    signals,
     to_do_again,
     with_task,
 )
@@ -136,7 +136,7 @@ def issuing(operation: Operation, index: int, now_s: float) -> Operation:
     The grace after a signal that is sent late ends as planned, if the job then has its least grace.
     """
     task = operation.tasks[index]
-    if isinstance(task.action, Requeue | Cancel):
+    if isinstance(task.action, Requeue | Cancel) and signals(operation):
         job_id = task.action.job_id
         tasks = tuple(
             ended(other, Ending.UNACKNOWLEDGED, now_s)
@@ -147,8 +147,9 @@ def issuing(operation: Operation, index: int, now_s: float) -> Operation:
             for other in operation.tasks
         )
         operation = changed(operation, tasks=tasks)
-    issued = changed(task, action=_ending_as_planned(task.action, now_s), issued_s=now_s)
-    return with_task(operation, index, changed(issued, progress=Progress.ISSUING))
+    as_planned = _ending_as_planned(task.action, now_s)
+    issued = changed(task, action=as_planned, issued_s=now_s, progress=Progress.ISSUING)
+    return with_task(operation, index, issued)
 
 
 def _ending_as_planned(action: Action, now_s: float) -> Action:
@@ -324,9 +325,8 @@ def _is_given_up(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> 
     """Whether the operation has waited long enough, or has had no sufficient hold for so long that it is
     decided again.
     """
-    refused_s = hold_refused_s(operation)
+    refused_s, short_s = hold_refused_s(operation), operation.short_since_s
     refused = refused_s is not None and cluster.now_s >= refused_s + timeouts.refused_s
-    short_s = operation.short_since_s
     short = short_s is not None and cluster.now_s >= short_s + timeouts.refused_s
     return refused or short or never_begun(operation, cluster) or cluster.now_s >= operation.give_up_s
 

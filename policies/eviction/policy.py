@@ -106,10 +106,14 @@ class EvictionConfig:
                 raise ValueError(f"{name} is {value!r}; accepted: a positive number of GB per second")
 
 
+_Propose = Callable[[Request], Proposal]
+_Releases = Mapping[str, NodeRelease]
+
+
 def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
     """Make way for every urgent job that needs nodes, in the order of `urgency`."""
 
-    def decided(proposal: Callable[[Request], Proposal]) -> Decision:
+    def decided(proposal: _Propose) -> Decision:
         return decide_each(
             cluster,
             EVICTION.name,
@@ -121,7 +125,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
             order=lambda urgent: urgency(urgent, config.start_within_s),
         )
 
-    def room(request: Request, ending: Mapping[str, NodeRelease]) -> Proposal:
+    def room(request: Request, ending: _Releases) -> Proposal:
         return _allowed_room(request, config, ending)
 
     if config.kills == "late":

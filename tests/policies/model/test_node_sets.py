@@ -79,3 +79,11 @@ def test_names_that_were_made_from_a_set_are_known_as_that_set() -> None:
     assert few == ("n64", "n9"), "in their own order"
     assert sets.names(sets.of(few)) == ("n9", "n64")
     assert sets.of(sets.names(sets.up)) == sets.up
+
+
+def test_joined_names_are_one_group_after_another() -> None:
+    sets = NodeSets(NODES)
+    joined = sets.joined(("n9", "n1"), (), ("n64", "gone"))
+    assert joined == ("n9", "n1", "n64", "gone")
+    assert sets.of(joined) == sets.of_new(joined)
+    assert sets.joined() == ()

@@ -148,6 +148,34 @@ def test_cycles_in_which_nothing_can_have_changed_are_skipped() -> None:
     assert len(reports) < 20
 
 
+def test_no_cycle_is_run_for_an_urgent_job_that_starts_at_once() -> None:
+    jobs = [batch("1", 4, runtime_s=1e4), *(urgent(f"u{i}", 1, 1000.0 * i) for i in range(1, 9))]
+    _, _, reports = replay(cluster(jobs))
+
+    assert reports == []
+
+
+def test_an_announcement_concerns_only_a_policy_that_holds_nodes_for_it() -> None:
+    announced = replace(urgent("u", 4, 5000.0), announced_s=1000.0, expected_s=5000.0)
+    jobs = [batch("1", 4, runtime_s=1e4), announced]
+
+    assert replay(cluster(jobs))[2] == []
+    assert replay(cluster(jobs), "cua-spaa")[2][0].at_s == 1020.0
+
+
+def test_a_poke_shows_what_the_next_poll_would_have_shown() -> None:
+    """An urgent job that starts at once needs nothing, but the lender gets its nodes back so much sooner."""
+    borrower = urgent("u", 4, 1000.0, runtime_s=603.0)
+    other = urgent("v", 1, 1610.0)
+    jobs = [replace(batch("1", 8), save_s=0.0), borrower]
+    _, _, alone = replay(cluster(jobs))
+    _, _, poked = replay(cluster([*jobs, other]))
+
+    end_s = next(report.at_s for report in alone if report.at_s > 1100.0)
+    assert end_s % 30.0 == 0.0
+    assert next(report.at_s for report in poked if report.at_s > 1100.0) == 1610.0 < end_s
+
+
 def test_the_lender_resumes_when_the_borrower_ends() -> None:
     jobs = [replace(batch("1", 8), save_s=60.0), urgent("u", 4, 1000.0), batch("2", 8, 500.0)]
     record, _, _ = replay(cluster(jobs))
