@@ -10,14 +10,14 @@ Differs from the paper:
     urgent job does not need serve the next urgent job, even before the victim has left.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
 from makeway.policies.common.commitments import NO_SHARING_JOBS, SHRINK_S, Commitments, SharingJobs
-from makeway.policies.common.components import serve_each
+from makeway.policies.common.components import Jointly, Together, serve_each, staying
 from makeway.policies.common.departures import evict_for
 from makeway.policies.common.holds import is_in_vain
 from makeway.policies.common.requests import (
@@ -63,6 +63,7 @@ def decide_each(
     handover_s: float = 0.0,
     order: Callable[[UrgentJob], Urgency] | None = None,
     spared: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
+    jointly: Jointly | None = None,
 ) -> Decision:
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
@@ -82,6 +83,7 @@ def decide_each(
         handover_s: how long after kills for one job others run in what it leaves of its nodes. 0: none waits.
         order: sorts the urgent jobs. None: they are served in the order of submission.
         spared: by urgent job, those that do not leave for it, though the site allows it; without placements.
+        jointly: the choice for all components of a job. None: that for one after the other counts.
     """
     blocked = blocked_rationales(cluster, start_within_s)
     urgents = urgent_jobs(cluster)
@@ -89,9 +91,9 @@ def decide_each(
         return Decision(policy=policy, rationale=blocked)
     serving = _Serving(policy, proposal, start_within_s, hold_slack_s, evict_guests, whole_placements)
     sharing = SharingJobs.of(urgents, start_within_s)
-    serving = replace(serving, handover_s=handover_s, sharing=sharing, spared=spared)
+    serving = replace(serving, handover_s=handover_s, sharing=sharing, spared=spared, jointly=jointly)
     urgents = urgents if order is None else tuple(sorted(urgents, key=order))
-    proposals = serve_each(urgents, cluster, serving.serve, serving.refuse)
+    proposals = serve_each(urgents, cluster, serving.serve, serving.refuse, serving.together)
     return Decision(
         policy=policy,
         actions=tuple(action for given in proposals for action in given.actions),
@@ -113,6 +115,7 @@ class _Serving:
     handover_s: float = 0.0
     sharing: SharingJobs = NO_SHARING_JOBS
     spared: Mapping[str, AbstractSet[str]] = field(default_factory=dict[str, AbstractSet[str]])
+    jointly: Jointly | None = None
 
     def serve(self, commitments: Commitments, urgent: UrgentJob) -> Proposal:
         """What is done for it, which is added to what is promised already."""
@@ -136,15 +139,24 @@ class _Serving:
         commitments.add(given.actions)
         return given
 
+    def together(
+        self, commitments: Commitments, components: Sequence[UrgentJob], found: Sequence[Proposal] | None
+    ) -> Together | None:
+        """What is known about the choices for all components. `found`: see `Jointly`."""
+        if self.jointly is None:
+            return None
+        return self.jointly(commitments, [self._request(commitments, one) for one in components], found)
+
     def _request(self, commitments: Commitments, urgent: UrgentJob) -> Request:
         now_s, deadline_s = commitments.cluster.now_s, urgent.deadline_s(self.start_within_s)
         duration_s = max(0.0, deadline_s - now_s) + urgent.job.walltime_s + self.hold_slack_s
         request = request_for(commitments, urgent, self.policy, deadline_s, duration_s)
-        spared = self.spared.get(urgent.job.job_id, frozenset[str]())
+        guide, spared = urgent.guide, self.spared.get(urgent.job.job_id, frozenset[str]())
         return replace(
             request,
             sooner_s=self.sharing.sooner_s(urgent.job.demand, deadline_s, self.handover_s),
-            excluded=request.excluded | spared,
+            excluded=request.excluded | (spared if guide is None else staying(guide, request.cluster)),
+            methods={} if guide is None else guide.methods,
         )
 
     def _wait_for_leftovers(self, commitments: Commitments, request: Request) -> Proposal | None:

@@ -13,6 +13,7 @@ from makeway.policies.common.holds import guests, lost_for_good, shortfall_set
 from makeway.policies.model import (
     Cluster,
     Job,
+    Method,
     NodeSet,
     Operation,
     OperationKind,
@@ -23,6 +24,16 @@ from makeway.policies.model import (
 
 Urgency = tuple[bool, bool, float, float, str]
 """See `urgency`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guide:
+    """What a choice for all components of a heterogeneous job leaves to one of them."""
+
+    avoided: frozenset[str]
+    """The nodes that are chosen for the others."""
+    methods: Mapping[str, Method]
+    """The jobs that may leave, by id: by a kill, or in the way that is chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +48,8 @@ class UrgentJob:
     """Whether the job has not arrived: then `job` is made from its notice, and its id is the notice's."""
     guests: tuple[Job, ...] = ()
     """Jobs that were started on the nodes of its operation until it would arrive."""
+    guide: Guide | None = None
+    """What a joint choice leaves to it. None: it is served for itself."""
 
     @property
     def missing(self) -> int:
