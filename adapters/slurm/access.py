@@ -11,6 +11,7 @@ from math import inf
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
 from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Unavailable, Unreadable
 from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.parse import RawJob
@@ -23,7 +24,7 @@ from makeway.policies.model import VERBS, JobState, RunIdentity
 
 CONFIGURATION_KNOWN_S = 300.0
 """How long what the configuration says is used before it is read again, in seconds."""
-_QOS_FLAGS = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,flags")
+_QOS_RULES = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,flags,limitfactor")
 _TOKEN_LETTERS = string.ascii_letters + string.digits
 
 
@@ -180,18 +181,13 @@ class SlurmClient:
         self._known = found
         return found
 
-    def qos_before_partitions(self) -> frozenset[str] | None:
-        """The QOS whose limits come before those of a partition's QOS (OverPartQOS). None: the database does
-        not say.
-        """
+    def qos_rules(self) -> QosRules | None:
+        """What sacctmgr says of all QOS. None: the database does not say."""
         try:
-            done = self.run(_QOS_FLAGS)
+            done = self.run(_QOS_RULES)
         except Unavailable:
             return None
-        if done.returncode != 0:
-            return None
-        rows = (line.partition("|") for line in done.stdout.splitlines())
-        return frozenset(name for name, _, flags in rows if "OverPartQOS" in flags.split(","))
+        return QosRules.of(done.stdout.splitlines()) if done.returncode == 0 else None
 
     def all_jobs(self) -> tuple[RawJob, ...]:
         """All jobs that are not over. Those that are as they were the last time are the same objects."""

@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 ONE_AT_A_TIME = "one-at-a-time"
 OF_PARTITION = "of-partition"
+TWICE, HALF = "twice", "half"
+"""QOS with a LimitFactor."""
 ASSOCIATED = "Associated"
 """A partition for which the user has an association. Slurm keeps its name in lower case there."""
 ABOVE = "beamline"
@@ -58,9 +60,11 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
 
 
 def add_associations(accounting: Accounting) -> None:
-    qos = f"qos=normal,{ONE_AT_A_TIME}"
-    for name in (ONE_AT_A_TIME, OF_PARTITION):
+    qos = f"qos=normal,{ONE_AT_A_TIME},{TWICE},{HALF}"
+    for name in (ONE_AT_A_TIME, OF_PARTITION, TWICE, HALF):
         accounting.manage("add", "qos", name)
+    accounting.manage("modify", "qos", TWICE, "set", "LimitFactor=2")
+    accounting.manage("modify", "qos", HALF, "set", "LimitFactor=0.5")
     accounting.manage("modify", "qos", ONE_AT_A_TIME, "set", "MaxJobsPerUser=1")
     accounting.manage("add", "account", ABOVE, f"cluster={CLUSTER_NAME}", qos)
     for account in ACCOUNTS:
@@ -137,8 +141,14 @@ class Above:
             limit="MaxJobs=1",
             options=(f"--partition={ASSOCIATED}",),
         ),
+        Above(whose=("account", ABOVE), limit="GrpTRES=node=6", options=(f"--qos={HALF}",)),
     ],
-    ids=["of the account above", "of the partition's QOS", "of the association for the partition"],
+    ids=[
+        "of the account above",
+        "of the partition's QOS",
+        "of the association for the partition",
+        "of the account above, by half",
+    ],
 )
 def test_of_two_jobs_under_a_limit_from_above_one_is_served_at_a_time(
     story: Story, start_daemon: StartDaemon, above: Above
@@ -159,6 +169,20 @@ def test_of_two_jobs_under_a_limit_from_above_one_is_served_at_a_time(
         await_start(story, daemon, after)
         story.ends(after)
         await_that("every worker works", lambda: all(map(story.runs, story.workers)), explain)
+        nothing_is_left(story, daemon)
+
+
+def test_both_jobs_are_served_if_the_factor_of_their_qos_admits_them(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    story.fill()
+    with under(story, ("account", ABOVE), "GrpTRES=node=2"):
+        first, second = (story.urgent_comes(2, f"--qos={TWICE}") for _ in range(2))
+        daemon = start_daemon()
+        await_that("both run", lambda: all(map(story.runs, (first, second))), story.explain(daemon))
+        for urgent in (first, second):
+            story.ends(urgent)
+        await_that("every worker works", lambda: all(map(story.runs, story.workers)), story.explain(daemon))
         nothing_is_left(story, daemon)
 
 
