@@ -11,7 +11,7 @@ from makeway.policies.choice.prices import ROUNDED_DOWN
 from makeway.policies.joint.instance import JointInstance
 from makeway.policies.joint.kinds import NodeKind, Wants
 
-_NEAREST = 64
+NEAREST = 64
 """How many kinds more than four times the nodes needed are cheap."""
 
 
@@ -58,7 +58,7 @@ def _nearest(instance: JointInstance, costs: Sequence["CostsOfKind"]) -> frozens
     found: set[tuple[str, ...]] = set()
     for index, component in enumerate(instance.components):
         able = sorted((one.least[index], one.kind.names) for one in costs if index in one.least)
-        found.update(names for _, names in able[: 4 * component.node_count + _NEAREST])
+        found.update(names for _, names in able[: 4 * component.node_count + NEAREST])
     return frozenset(found)
 
 

@@ -135,9 +135,12 @@ def _list_covers(
 def _wants(table: ChoiceTable, row: int, jobs: list[str]) -> Wants:
     """What is missing on a node of a table, and which jobs free it."""
     here = slice(int(table.first_place[row]), int(table.first_place[row + 1]))
-    names = [jobs[job] for job in table.place_job[here].tolist()]
+    places: list[int] = table.place_job[here].tolist()
+    names = [jobs[job] for job in places]
+    needs: list[int] = table.need[row].tolist()
+    of_resources: list[list[int]] = table.gives[here].T.tolist()
     found: list[tuple[int, tuple[tuple[str, int], ...]]] = []
-    for missing, amounts in zip(table.need[row].tolist(), table.gives[here].T.tolist(), strict=True):
+    for missing, amounts in zip(needs, of_resources, strict=True):
         if missing:
             gives = zip(names, amounts, strict=True)
             found.append((missing, tuple((job, amount) for job, amount in gives if amount)))

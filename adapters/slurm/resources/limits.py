@@ -18,7 +18,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from makeway.adapters.site.text import printable
@@ -351,7 +351,7 @@ def _of_association(found: re.Match[str], line: str) -> list[Limited]:
     left = _left(line, "GrpJobs", "GrpTRES", "GrpTRESRunMins")
     scaled = _counted(line, "", "GrpTRES", "")
     whose = {"account": account, "user_id": user_id, "partition": partition}
-    limited = [Limited(scope=Scope.GROUP, **whose, left=left, scaled=scaled)]
+    limited = [replace(Limited(scope=Scope.GROUP, **whose, left=left), scaled=scaled)]
     if user is not None:  # that of an account is only what its users' associations inherit
         left = _left(line, "MaxJobs", "", "")
         limited.append(Limited(scope=Scope.OWN, **whose, left=left))
