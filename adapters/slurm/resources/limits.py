@@ -350,12 +350,12 @@ def _of_association(found: re.Match[str], line: str) -> list[Limited]:
     user_id, partition = user["id"] if user else None, found["partition"] or None
     left = _left(line, "GrpJobs", "GrpTRES", "GrpTRESRunMins")
     scaled = _counted(line, "", "GrpTRES", "")
-    whose = {"account": account, "user_id": user_id, "partition": partition}
-    limited = [replace(Limited(scope=Scope.GROUP, **whose, left=left), scaled=scaled)]
-    if user is not None:  # that of an account is only what its users' associations inherit
-        left = _left(line, "MaxJobs", "", "")
-        limited.append(Limited(scope=Scope.OWN, **whose, left=left))
-    return limited
+    where = Limited(scope=Scope.GROUP, account=account, user_id=user_id, partition=partition, left=left)
+    group = replace(where, scaled=scaled)
+    if user is None:
+        return [group]
+    # What an account says of the jobs of each user is only what its users' associations inherit.
+    return [group, replace(group, scope=Scope.OWN, left=_left(line, "MaxJobs", "", ""), scaled={})]
 
 
 def _pair(parts: tuple[str, str, str]) -> tuple[str, str]:
