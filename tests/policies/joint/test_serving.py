@@ -171,12 +171,13 @@ def test_room_that_no_order_finds_is_found(decide: Callable[[Cluster], Decision]
     assert leaving(decide(view)) == {"triple", "pair"}
 
 
-def test_time_for_checkpoints_goes_to_the_job_that_has_more_to_lose() -> None:
+@pytest.mark.parametrize("demand", [None, Resources.of({CPU: 4})], ids=["whole nodes", "shared nodes"])
+def test_time_for_checkpoints_goes_to_the_job_that_has_more_to_lose(demand: Resources | None) -> None:
     """The first component alone would use it up."""
     spec = CheckpointSpec(system_s=400.0)
     jobs = (replace(victim("n1", 60.0), checkpoint=spec), replace(victim("n2", 900.0), checkpoint=spec))
-    view = cluster(2, component(0, 1, "n1"), component(1, 1, "n2"), *jobs)
-    view = replace(view, limits=UNLIMITED)
+    needs = component(0, 1, "n1", demand=demand), component(1, 1, "n2", demand=demand)
+    view = with_capacity(replace(cluster(2, *needs, *jobs), limits=UNLIMITED))
 
     def signalled(decision: Decision) -> set[str]:
         return {one.job_id for one in decision.actions if isinstance(one, Checkpoint)}
