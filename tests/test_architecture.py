@@ -24,6 +24,7 @@ _POLICY = (
     "policies.contract",
     "policies.choice",
     "policies.programme",
+    "policies.joint",
     "policies.eviction",
 )
 _SLURM = ("policies.model", "adapters.protocol", "adapters.registry", "adapters.site", "adapters.command")
@@ -48,6 +49,7 @@ ROOMS: Mapping[str, tuple[str, ...]] = {
     "policies.queue": ("policies.model",),
     "policies.choice": ("policies.model",),
     "policies.programme": ("policies.model", "policies.common"),
+    "policies.joint": ("policies.model", "policies.safety", "policies.common", "policies.choice"),
     "policies.gate": ("policies.model", "policies.safety"),
     "policies.contract": ("policies.model",),
     "policies.api": _POLICY,

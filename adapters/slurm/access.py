@@ -11,6 +11,7 @@ from math import inf
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
 from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Unavailable, Unreadable
 from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.parse import RawJob
@@ -30,7 +31,7 @@ Unless both jobs have licences, its `_valid_license_job_expansion` looks for one
 on 2026-11-22: 25.11.7 crashed three times of three; 24.11.5 and 26.05.5 did not. Read in the sources on that
 day: the line is in 25.11.0, 25.11.2, 25.11.5 and 25.11.7 and in 26.05 before 26.05.5, but not in 25.05.5.
 """
-_QOS_FLAGS = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,flags")
+_QOS_RULES = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,flags,limitfactor")
 _TOKEN_LETTERS = string.ascii_letters + string.digits
 
 
@@ -193,18 +194,13 @@ class SlurmClient:
         self._known = found
         return found
 
-    def qos_before_partitions(self) -> frozenset[str] | None:
-        """The QOS whose limits come before those of a partition's QOS (OverPartQOS). None: the database does
-        not say.
-        """
+    def qos_rules(self) -> QosRules | None:
+        """What sacctmgr says of all QOS. None: the database does not say."""
         try:
-            done = self.run(_QOS_FLAGS)
+            done = self.run(_QOS_RULES)
         except Unavailable:
             return None
-        if done.returncode != 0:
-            return None
-        rows = (line.partition("|") for line in done.stdout.splitlines())
-        return frozenset(name for name, _, flags in rows if "OverPartQOS" in flags.split(","))
+        return QosRules.of(done.stdout.splitlines()) if done.returncode == 0 else None
 
     def all_jobs(self) -> tuple[RawJob, ...]:
         """All jobs that are not over. Those that are as they were the last time are the same objects."""

@@ -24,11 +24,11 @@ from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReser
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
 from makeway.adapters.slurm.resources import details as job_details
-from makeway.adapters.slurm.resources.details import JobDetails
+from makeway.adapters.slurm.resources.details import JobDetails, tasks_left
 from makeway.adapters.slurm.resources.eligibility import with_reserved_starts
 from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
-from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader, tasks_left
+from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources, has_choice
 from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
@@ -97,7 +97,7 @@ class SlurmCliAdapter:
         self._commands = SlurmCommands(self._client, now, self._notices)
         self._leases = SlurmLeases(self._client)
         self._placements: tuple[Placement, ...] | None = None
-        self._limits = LimitsReader(self._client.qos_before_partitions)
+        self._limits = LimitsReader(self._client.qos_rules)
         self._known: Controller | None = None
         """What the configuration said at the last snapshot. None: there was none."""
         self._known_holdings: Holdings | None = None

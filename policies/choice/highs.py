@@ -72,9 +72,9 @@ class SearchEffort:
     looks_left: int
 
     @classmethod
-    def of(cls, programme: Programme) -> "SearchEffort":
-        """The effort for a programme: the larger it is, the fewer looks."""
-        return cls(max(_FEWEST_LOOKS, MOST_WORK // len(programme.values)))
+    def of(cls, entries: int) -> "SearchEffort":
+        """The effort for a programme by the entries of its matrix: the larger it is, the fewer looks."""
+        return cls(max(_FEWEST_LOOKS, MOST_WORK // entries))
 
     def look(self, event: "highspy.HighsCallbackEvent") -> None:
         """HiGHS looks: end it if that was the last time."""
@@ -128,7 +128,7 @@ def solve_whole(space: Space, objective: CostObjective, limit: int, time_limit_s
     solver.setOptionValue("mip_heuristic_run_feasibility_jump", False)  # good choices are known already
     solver.setOptionValue("time_limit", time_limit_s)
     solver.setOptionValue("objective_bound", (limit - 1) / objective.scale + 0.5)
-    effort = SearchEffort.of(programme)
+    effort = SearchEffort.of(len(programme.values))
     solver.cbMipInterrupt.subscribe(effort.look)
     solver.run()
     solution = solver.getSolution()

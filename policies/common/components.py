@@ -5,20 +5,24 @@ The components of a heterogeneous job start together. Each is a job of its own h
 its own hold, but what is decided for one depends on the others.
 
 The components are served one after another, those that fewest nodes may serve first. If one finds no room,
-the order is tried again with that one first. The choice of each component is the policy's own; that of all of
-them together is not proven to be the one of least loss, and room that only a joint choice would find is not
-found.
+the order is tried again with that one first. The choice of each component is the policy's own.
+
+A policy may also have a choice for all of them together. If that has a lower price, or makes room where the
+other makes none, each component is served once more, by what the joint choice leaves to it. The second
+decision counts only if it is better. Where no proof is found that none is, the rationale has a bound.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.requests import Proposal
-from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.common.requests import Proposal, Request
+from makeway.policies.common.urgent_jobs import Guide, UrgentJob
+from makeway.policies.common.victims import COMMITTED
 from makeway.policies.common.waiting import postponement
 from makeway.policies.model import Cluster, OperationKind, Reserve
+from makeway.policies.safety.prices import HOUR_S
 
 Serve = Callable[[Commitments, UrgentJob], Proposal]
 """What is proposed for an urgent job, given what is promised already; the promises are added to that."""
@@ -26,8 +30,30 @@ Refuse = Callable[[Commitments, UrgentJob, str], Proposal]
 """The same for an urgent job that gets nothing, and why."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """What is known about the choices for all components of a heterogeneous job."""
+
+    bound_node_s: int
+    """No choice has a lower price."""
+    price_node_s: Callable[[Iterable[Proposal]], int]
+    """The price of the evictions of proposals, as if all of them began now."""
+    guides: tuple[Mapping[str, Guide], ...] = ()
+    """Choices at lower prices than the one that is known: what each leaves to each component, by its id."""
+
+
+Jointly = Callable[[Commitments, Sequence[Request], Sequence[Proposal] | None], Together | None]
+"""A policy's choice for all components, given what is promised, their requests, and what is proposed for them
+one after the other (None: one of them finds no room). None: nothing is known."""
+_Together = Callable[[Commitments, Sequence[UrgentJob], Sequence[Proposal] | None], Together | None]
+
+
 def serve_each(
-    urgents: Iterable[UrgentJob], cluster: Cluster, serve: Serve, refuse: Refuse
+    urgents: Iterable[UrgentJob],
+    cluster: Cluster,
+    serve: Serve,
+    refuse: Refuse,
+    together: _Together = lambda commitments, components, found: None,
 ) -> list[Proposal]:
     """The proposals for urgent jobs that are served in this order, the components of one job together.
 
@@ -36,21 +62,19 @@ def serve_each(
     room for more jobs, and for all that had room before.
     """
     groups = by_whole_job(urgents)
-    found = _in_turn(groups, cluster, serve, refuse)
+
+    def in_turn(groups: Iterable[tuple[UrgentJob, ...]]) -> list[list[Proposal]]:
+        commitments = Commitments(cluster=cluster)
+        return [serve_together(group, commitments, serve, refuse, together) for group in groups]
+
+    found = in_turn(groups)
     lacking = _lacking(groups, found, cluster)
     if lacking:
         last = [group for group in groups if all(group is not one for one in lacking)]
-        again = _in_turn([*lacking, *last], cluster, serve, refuse)
+        again = in_turn([*lacking, *last])
         if _served(again) > _served(found):
             found = again
     return list(chain.from_iterable(found))
-
-
-def _in_turn(
-    groups: Iterable[tuple[UrgentJob, ...]], cluster: Cluster, serve: Serve, refuse: Refuse
-) -> list[list[Proposal]]:
-    commitments = Commitments(cluster=cluster)
-    return [serve_together(group, commitments, serve, refuse) for group in groups]
 
 
 def _served(proposals: Iterable[Iterable[Proposal]]) -> frozenset[str]:
@@ -100,7 +124,11 @@ def by_whole_job(urgents: Iterable[UrgentJob]) -> list[tuple[UrgentJob, ...]]:
 
 
 def serve_together(
-    components: tuple[UrgentJob, ...], commitments: Commitments, serve: Serve, refuse: Refuse
+    components: tuple[UrgentJob, ...],
+    commitments: Commitments,
+    serve: Serve,
+    refuse: Refuse,
+    together: _Together,
 ) -> list[Proposal]:
     """The proposals for the components of one heterogeneous job, in their order: all have room, or no job
     leaves for any. A single job is served by itself.
@@ -112,16 +140,15 @@ def serve_together(
         commitments: what is promised; what is proposed is added to it.
         serve: how one of them is served.
         refuse: the proposal for one that gets nothing.
+        together: what is known about the choices for all of them.
     """
     if len(components) == 1:
         return [serve(commitments, components[0])]
     order = sorted(components, key=lambda urgent: _width(urgent, commitments.cluster))
-    found, lacking = _in_order(order, commitments, serve)
-    tried: set[str] = set()
-    while lacking is not None and lacking is not order[0] and lacking.job.job_id not in tried:
-        tried.add(lacking.job.job_id)
-        order = [lacking, *(urgent for urgent in order if urgent is not lacking)]
-        found, lacking = _in_order(order, commitments, serve)
+    found, lacking = _one_by_one(order, commitments, serve)
+    known = together(commitments, order, None if lacking is not None else [*found.values()])
+    if known is not None:
+        found, lacking = _guided(order, commitments, serve, known, found, lacking)
     if lacking is not None:
         last = lacking.job.job_id
         commitments.add(found[last].actions)
@@ -136,6 +163,82 @@ def serve_together(
     return proposals
 
 
+def _one_by_one(
+    order: list[UrgentJob], commitments: Commitments, serve: Serve
+) -> tuple[dict[str, Proposal], UrgentJob | None]:
+    """The same as `_in_order`; a component without room comes first in another try."""
+    found, lacking = _in_order(order, commitments, serve)
+    tried: set[str] = set()
+    while lacking is not None and lacking is not order[0] and lacking.job.job_id not in tried:
+        tried.add(lacking.job.job_id)
+        order = [lacking, *(urgent for urgent in order if urgent is not lacking)]
+        found, lacking = _in_order(order, commitments, serve)
+    return found, lacking
+
+
+def _guided(
+    order: list[UrgentJob],
+    commitments: Commitments,
+    serve: Serve,
+    known: Together,
+    found: dict[str, Proposal],
+    lacking: UrgentJob | None,
+) -> tuple[dict[str, Proposal], UrgentJob | None]:
+    """The proposals by a joint choice if they are better than those found, with the bound that is known."""
+    for guides in known.guides:
+        guided = [_by(guides[urgent.job.job_id], urgent, commitments.cluster) for urgent in order]
+        other, without = _in_order(guided, commitments, serve)
+        if without is None and (lacking is not None or _is_better(other, found, known)):
+            found, lacking = {job_id: _chosen_jointly(given) for job_id, given in other.items()}, None
+    if lacking is None and known.price_node_s(found.values()) > known.bound_node_s:
+        least_h = known.bound_node_s / HOUR_S
+        least = f" Any choice for all components is priced at {least_h:.2f} node-hours or more."
+        found = {job_id: _said(given, given.rationale.summary + least) for job_id, given in found.items()}
+    return found, lacking
+
+
+def _by(guide: Guide, urgent: UrgentJob, cluster: Cluster) -> UrgentJob:
+    """The component as one that may only have what a joint choice leaves to it."""
+    able = urgent.job.eligible_nodes
+    nodes = frozenset(cluster.up_nodes()) if able is None else able
+    return replace(urgent, job=replace(urgent.job, eligible_nodes=nodes - guide.avoided), guide=guide)
+
+
+def staying(guide: Guide, cluster: Cluster) -> frozenset[str]:
+    """The jobs that do not leave for a component by a joint choice."""
+    return frozenset(job.job_id for job in cluster.jobs if job.nodes and job.job_id not in guide.methods)
+
+
+def _is_better(other: Mapping[str, Proposal], found: Mapping[str, Proposal], known: Together) -> bool:
+    """Whether other proposals have a lower price, none of them is late that was on time, and none waits if
+    none waited.
+    """
+    late = any(_is_on_time(found[job_id]) and not _is_on_time(given) for job_id, given in other.items())
+    waits = [any(one.again_s is not None for one in each.values()) for each in (found, other)]
+    if late or waits == [False, True]:
+        return False
+    return known.price_node_s(other.values()) < known.price_node_s(found.values())
+
+
+def _is_on_time(given: Proposal) -> bool:
+    why = given.rationale
+    return why.ready_s is not None and why.ready_s <= why.deadline_s
+
+
+def _chosen_jointly(given: Proposal) -> Proposal:
+    """The proposal with the reason why the other jobs stay."""
+    candidates = tuple(
+        replace(one, note="stays by the joint choice") if one.note == COMMITTED else one
+        for one in given.rationale.candidates
+    )
+    why = replace(given.rationale, candidates=candidates)
+    return _said(replace(given, rationale=why), f"Chosen for all components together. {why.summary}")
+
+
+def _said(given: Proposal, summary: str) -> Proposal:
+    return replace(given, rationale=replace(given.rationale, summary=summary))
+
+
 def _in_order(
     order: list[UrgentJob], commitments: Commitments, serve: Serve
 ) -> tuple[dict[str, Proposal], UrgentJob | None]:
@@ -143,6 +246,8 @@ def _in_order(
     branch, found = commitments.branch(), dict[str, Proposal]()
     for urgent in order:
         given = found[urgent.job.job_id] = serve(branch, urgent)
+        # A job that shrinks for one component cannot do so sooner if the next one waits: they start together.
+        branch.shrinking = dict(commitments.shrinking)
         if not _has_room(given):
             return found, urgent
     return found, None

@@ -10,14 +10,14 @@ Differs from the paper:
     urgent job does not need serve the next urgent job, even before the victim has left.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeVar
 
 from makeway.policies.common.commitments import NO_SHARING_JOBS, SHRINK_S, Commitments, SharingJobs
-from makeway.policies.common.components import serve_each
+from makeway.policies.common.components import Jointly, Together, serve_each, staying
 from makeway.policies.common.departures import completing, evict_for
 from makeway.policies.common.holds import is_in_vain, site_begins_s
 from makeway.policies.common.requests import (
@@ -30,9 +30,14 @@ from makeway.policies.common.requests import (
     with_places,
 )
 from makeway.policies.common.shared_nodes import room_comes
-from makeway.policies.common.urgent_jobs import Urgency, UrgentJob, blocked_rationales, urgent_jobs
+from makeway.policies.common.urgent_jobs import (
+    Urgency,
+    UrgentJob,
+    blocked_rationales,
+    could_start,
+    urgent_jobs,
+)
 from makeway.policies.model import (
-    NO_RESOURCES,
     Action,
     Candidate,
     Cluster,
@@ -63,6 +68,7 @@ def decide_each(
     handover_s: float = 0.0,
     order: Callable[[UrgentJob], Urgency] | None = None,
     spared: Mapping[str, AbstractSet[str]] = MappingProxyType({}),
+    jointly: Jointly | None = None,
 ) -> Decision:
     """Serve every urgent job in order: from nodes that are or come free if these suffice, else by `proposal`.
 
@@ -82,6 +88,7 @@ def decide_each(
         handover_s: how long after kills for one job others run in what it leaves of its nodes. 0: none waits.
         order: sorts the urgent jobs. None: they are served in the order of submission.
         spared: by urgent job, those that do not leave for it, though the site allows it; without placements.
+        jointly: the choice for all components of a job. None: that for one after the other counts.
     """
     blocked = blocked_rationales(cluster, start_within_s)
     urgents = urgent_jobs(cluster)
@@ -89,9 +96,9 @@ def decide_each(
         return Decision(policy=policy, rationale=blocked)
     serving = _Serving(policy, proposal, start_within_s, hold_slack_s, evict_guests, whole_placements)
     sharing = SharingJobs.of(urgents, start_within_s)
-    serving = changed(serving, handover_s=handover_s, sharing=sharing, spared=spared)
+    serving = changed(serving, handover_s=handover_s, sharing=sharing, spared=spared, jointly=jointly)
     urgents = urgents if order is None else tuple(sorted(urgents, key=order))
-    proposals = serve_each(urgents, cluster, serving.serve, serving.refuse)
+    proposals = serve_each(urgents, cluster, serving.serve, serving.refuse, serving.together)
     return Decision(
         policy=policy,
         actions=tuple(action for given in proposals for action in given.actions),
@@ -113,6 +120,7 @@ class _Serving:
     handover_s: float = 0.0
     sharing: SharingJobs = NO_SHARING_JOBS
     spared: Mapping[str, AbstractSet[str]] = field(default_factory=dict[str, AbstractSet[str]])
+    jointly: Jointly | None = None
 
     def serve(self, commitments: Commitments, urgent: UrgentJob) -> Proposal:
         """What is done for it, which is added to what is promised already."""
@@ -129,6 +137,14 @@ class _Serving:
         given = no_room(self._requests(commitments, urgent)[0], why)
         commitments.add(given.actions)
         return given
+
+    def together(
+        self, commitments: Commitments, components: Sequence[UrgentJob], found: Sequence[Proposal] | None
+    ) -> Together | None:
+        """What is known about the choices for all components. `found`: see `Jointly`."""
+        if self.jointly is None:
+            return None
+        return self.jointly(commitments, [self._requests(commitments, one)[0] for one in components], found)
 
     def _served(self, commitments: Commitments, requests: list[Request]) -> tuple[Request, Proposal]:
         """The first of an urgent job's requests for which no job has to leave, else the first that is served,
@@ -150,7 +166,9 @@ class _Serving:
 
     def _requests(self, commitments: Commitments, urgent: UrgentJob) -> list[Request]:
         """The request, and those for sooner starts: see `requests_for`."""
-        own_s, spared = urgent.deadline_s(self.start_within_s), self.spared.get(urgent.job.job_id)
+        own_s, guide = urgent.deadline_s(self.start_within_s), urgent.guide
+        spared = self.spared.get(urgent.job.job_id, frozenset[str]())
+        spared = spared if guide is None else staying(guide, commitments.cluster)
         sooner_s = self.sharing.sooner_s(urgent.job.demand, own_s, self.handover_s)
         requests: list[Request] = []
         for one in requests_for(
@@ -161,7 +179,8 @@ class _Serving:
             start_within_s=self.start_within_s,
             hold_slack_s=self.hold_slack_s,
         ):
-            request = changed(one, sooner_s=sooner_s, excluded=one.excluded | (spared or frozenset()))
+            request = changed(one, sooner_s=sooner_s, excluded=one.excluded | spared)
+            request = request if guide is None else changed(request, methods=guide.methods)
             request = request if one.now_only else self.evict_guests(request)
             requests.append(with_places(commitments, request) if self.whole_placements else request)
         return requests
@@ -300,7 +319,7 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
         one.for_job_id == job.job_id and one.observe and not one.kind.holds_nodes
         for one in request.cluster.operations
     )
-    if not job.prioritised and not reported and _could_start(request.cluster, job):
+    if not job.prioritised and not reported and could_start(request.cluster, job):
         actions.append(
             Prioritise(job_id=job.job_id, for_job_id=job.job_id, policy=request.policy, reason=Reason.NO_ROOM)
         )
@@ -316,30 +335,6 @@ def no_room(request: Request, why: str, candidates: tuple[Candidate, ...] = ()) 
             )
         )
     return Proposal(actions=tuple(actions), rationale=rationale(request, why, candidates=candidates))
-
-
-def _could_start(cluster: Cluster, job: Job) -> bool:
-    """Whether the job, with its other components, could start if all jobs left. If not, it would only keep
-    nodes idle at the front.
-
-    Nodes that are not up do not count, nor do those that the site has reserved now.
-    """
-    reserved = [
-        reservation.nodes
-        for reservation in cluster.reservations
-        if not reservation.by_makeway and reservation.start_s <= cluster.now_s < reservation.end_s
-    ]
-    there = cluster.up_nodes().keys() - frozenset[str]().union(*reserved)
-    return all(_could_start_on(there, one, cluster) for one in cluster.components(job))
-
-
-def _could_start_on(there: AbstractSet[str], job: Job, cluster: Cluster) -> bool:
-    if job.eligible_nodes is not None:
-        there = there & job.eligible_nodes
-    if job.demand is not None:
-        capacities, demand = cluster.capacities(), job.demand
-        there = {name for name in there if capacities.get(name, NO_RESOURCES).covers(demand)}
-    return len(there) >= job.node_count
 
 
 def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Reserve:

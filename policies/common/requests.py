@@ -24,6 +24,7 @@ from makeway.policies.model import (
     Action,
     Candidate,
     Cluster,
+    Method,
     NodeSet,
     OperationKind,
     Rationale,
@@ -63,6 +64,10 @@ class Request:
     """Nodes that are promised or reserved, or are in `releasing`."""
     excluded: frozenset[str]
     """Jobs that another decision concerns already."""
+    leaving: Mapping[str, NodeRelease] = field(default_factory=dict[str, NodeRelease])
+    """The jobs that leave for other components of the same job, and those that leave anyway, by id."""
+    methods: Mapping[str, Method] = field(default_factory=dict[str, Method])
+    """The only way besides a kill in which a joint choice lets a job leave, by id. Absent: any way."""
     killed_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """Node-seconds of work that earlier proposals of the same decision lose, by urgent job."""
     spent_node_s: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -163,6 +168,7 @@ def request_for(
         releasing_s=max((ready_s[name] for name in releasing), default=now_s),
         unusable=unusable.union(releasing) if releasing else unusable,
         excluded=commitments.excluded,
+        leaving=dict(commitments.releases) if urgent.job.het_job_id else {},
         killed_node_s=dict(commitments.killed_node_s),
         spent_node_s=commitments.spent_node_s(),
         evictions_node_s=dict(commitments.evictions_node_s),
@@ -300,6 +306,15 @@ def _restricted(cluster: Cluster) -> tuple[tuple[int, int], ...]:
     return tuple((cluster.node_sets().of(nodes), count) for nodes, count in counts.items())
 
 
+def gone_by(request: Request, latest_s: float) -> dict[str, NodeRelease]:
+    """Those of `Request.leaving` that have left all of their nodes by an instant."""
+    return {
+        job_id: release
+        for job_id, release in request.leaving.items()
+        if release.by_s <= latest_s and not release.kept_nodes
+    }
+
+
 def candidates_of(
     request: Request, latest_s: float, ending: Mapping[str, NodeRelease] = MappingProxyType({})
 ) -> SharedCandidates:
@@ -307,13 +322,14 @@ def candidates_of(
 
     `latest_s`: when there must be room. `ending`: further jobs that are gone by then, by id.
     """
+    leaving = gone_by(request, latest_s)
     return shared_candidates(
         request.cluster,
         request.urgent,
         unusable=request.unusable.union(request.free, request.guest_nodes),
         excluded=request.excluded,
         latest_s=latest_s,
-        ending=ending,
+        ending={**leaving, **ending} if leaving else ending,
     )
 
 

@@ -7,6 +7,7 @@ for the notice has to become its own hold. One that would not start on free node
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.holds import (
@@ -17,8 +18,10 @@ from makeway.policies.common.holds import (
     site_set,
 )
 from makeway.policies.model import (
+    NO_RESOURCES,
     Cluster,
     Job,
+    Method,
     NodeSet,
     Operation,
     OperationKind,
@@ -37,6 +40,16 @@ _MOST_SOONER = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Guide:
+    """What a choice for all components of a heterogeneous job leaves to one of them."""
+
+    avoided: frozenset[str]
+    """The nodes that are chosen for the others."""
+    methods: Mapping[str, Method]
+    """The jobs that may leave, by id: by a kill, or in the way that is chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UrgentJob:
     """An urgent job that needs nodes now. `operation` None: nothing is held for it yet."""
 
@@ -48,6 +61,8 @@ class UrgentJob:
     """Whether the job has not arrived: then `job` is made from its notice, and its id is the notice's."""
     guests: tuple[Job, ...] = ()
     """Jobs that were started on the nodes of its operation until it would arrive."""
+    guide: Guide | None = None
+    """What a joint choice leaves to it. None: it is served for itself."""
 
     @property
     def missing(self) -> int:
@@ -265,6 +280,30 @@ def _kept_nodes(job: Job, operation: Operation, cluster: Cluster, lost: int) -> 
     sets, eligible = cluster.node_sets(), job.eligible_nodes
     good = ~lost if eligible is None else sets.of(eligible) & ~lost
     return sets.among(operation.nodes, good)[: most_nodes(job)]
+
+
+def could_start(cluster: Cluster, job: Job) -> bool:
+    """Whether the job, with its other components, could start if all jobs left. If not, it would only keep
+    nodes idle at the front.
+
+    Nodes that are not up do not count, nor do those that the site has reserved now.
+    """
+    reserved = [
+        one.nodes
+        for one in site_reservations(cluster.reservations)
+        if one.start_s <= cluster.now_s < one.end_s
+    ]
+    there = cluster.up_nodes().keys() - frozenset[str]().union(*reserved)
+    return all(_could_start_on(there, one, cluster) for one in cluster.components(job))
+
+
+def _could_start_on(there: AbstractSet[str], job: Job, cluster: Cluster) -> bool:
+    if job.eligible_nodes is not None:
+        there = there & job.eligible_nodes
+    if job.demand is not None:
+        capacities, demand = cluster.capacities(), job.demand
+        there = {name for name in there if capacities.get(name, NO_RESOURCES).covers(demand)}
+    return len(there) >= job.node_count
 
 
 def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) -> NodeSet:

@@ -27,6 +27,8 @@ from makeway.policies.safety.prices import loss_node_s, price_node_s
 from makeway.policies.safety.protection import protection
 
 _Item = TypeVar("_Item")
+COMMITTED = "committed to another operation"
+"""Why a job may not be evicted that another decision concerns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +126,7 @@ def _protected_by(jobs: tuple[Job, ...], cluster: Cluster, excluded: AbstractSet
 def protected_by(job: Job, cluster: Cluster, excluded: AbstractSet[str]) -> str:
     """Why a job may not be evicted; empty if it may be. `excluded`: another decision concerns these jobs."""
     if job.job_id in excluded:
-        return "committed to another operation"
+        return COMMITTED
     refusal = protection(job, cluster)
     return "" if refusal is None else refusal.value
 

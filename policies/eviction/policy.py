@@ -21,6 +21,7 @@ Differs from the paper:
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -40,15 +41,25 @@ from makeway.policies.common.urgent_jobs import urgency
 from makeway.policies.common.victims import VictimGroup, leavers, victim_groups
 from makeway.policies.common.waiting import Waiting, serves_more, without_room
 from makeway.policies.contract import Policy, require_durations
+from makeway.policies.eviction.components import joint_rules
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
+from makeway.policies.joint.serving import jointly
 from makeway.policies.model import Action, Cluster, Decision, Job, Method
 from makeway.policies.programme.candidates import candidates
 from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.programme.ends import ending_by_itself, ends_by_itself
 from makeway.policies.programme.fixing import best_plans
-from makeway.policies.programme.items import Departure, EvictionJob
+from makeway.policies.programme.items import Departure, EvictionJob, eviction_job
 from makeway.policies.programme.knapsack import EvictionPlan
-from makeway.policies.programme.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
+from makeway.policies.programme.leaving import (
+    WORDS,
+    Turn,
+    as_chosen,
+    at_once_s,
+    in_turn_s,
+    leave_actions,
+    turn,
+)
 from makeway.policies.safety.prices import loss_node_s, price_node_s
 
 CELLS = 50_000_000
@@ -112,6 +123,13 @@ _Releases = Mapping[str, NodeRelease]
 
 def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
     """Make way for every urgent job that needs nodes, in the order of `urgency`."""
+    rules = joint_rules(
+        margin_s=config.margin_s,
+        step_s=config.step_s,
+        shrink=config.shrink,
+        item=lambda request, group, by_s: item_of(group, config, request.backlog.left_s),
+        shared_leave_s=config.leave_s if config.kills == "late" else None,
+    )
 
     def decided(proposal: _Propose) -> Decision:
         return decide_each(
@@ -123,6 +141,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
             whole_placements=True,
             handover_s=config.margin_s + config.leave_s,
             order=lambda urgent: urgency(urgent, config.start_within_s),
+            jointly=None if config.checkpoints == "concurrent" else partial(jointly, rules=rules),
         )
 
     def room(request: Request, ending: _Releases) -> Proposal:
@@ -195,7 +214,7 @@ def make_room(
         )
 
     def item(group: VictimGroup) -> EvictionJob:
-        plain = item_of(group, config, request.backlog.left_s)
+        plain = as_chosen(request, item_of(group, config, request.backlog.left_s))
         plain = replace(plain, loss_node_s=group.loss_node_s) if by_loss else plain
         return ending_by_itself(pricing(plain, group), group, ending, now_s)
 
@@ -315,18 +334,6 @@ def _freed(group: VictimGroup, departure: Departure) -> tuple[str, ...]:
         return group.nodes
     spare = spare_nodes(group)
     return spare[len(spare) - departure.given_node_count :]
-
-
-def eviction_job(group: VictimGroup) -> EvictionJob:
-    """A group as an item of the paper's eviction problem: no job shrinks, checkpoints are serial."""
-    return EvictionJob(
-        job_ids=group.job_ids,
-        node_count=len(group.nodes),
-        loss_node_s=group.price_node_s,
-        past_evictions=group.past_evictions,
-        system_s=group.system_s,
-        application_s=group.application_s,
-    )
 
 
 def item_of(group: VictimGroup, config: EvictionConfig, ahead_s: float = 0.0) -> EvictionJob:

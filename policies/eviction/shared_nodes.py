@@ -19,7 +19,14 @@ from types import MappingProxyType
 
 from makeway.policies.choice.alternatives import with_alternatives
 from makeway.policies.choice.choose import choose
-from makeway.policies.choice.instance import Choice, ChoiceInstance, Occupant, serial_budget, ways_to_leave
+from makeway.policies.choice.instance import (
+    Choice,
+    ChoiceInstance,
+    Occupant,
+    WayToLeave,
+    serial_budget,
+    ways_to_leave,
+)
 from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.proposals import hold, no_room
@@ -86,20 +93,27 @@ def _occupant(
     job: Job, request: Request, candidates: SharedCandidates, price: int, within_s: float, step_s: float
 ) -> Occupant:
     """A job as the choice sees it. `price`: what a kill counts as, in node-seconds."""
-    now_s = request.cluster.now_s
     held = held_on(job, request.cluster)
-    ways = (
-        ()
-        if job.job_id in candidates.protected_by
-        else ways_to_leave(
-            price,
-            system_s=system_s(job),
-            application_s=application_s(job, now_s),
-            within_s=within_s,
-            step_s=step_s,
-        )
-    )
+    ways: tuple[WayToLeave, ...] = ()
+    if job.job_id not in candidates.protected_by:
+        ways = shared_ways(job, price, request.cluster.now_s, within_s=within_s, step_s=step_s)
+    chosen = request.methods.get(job.job_id)
+    if chosen is not None:  # a joint choice lets it leave in this way, or be killed
+        ways = tuple(way for way in ways if way.method in {chosen, Method.KILL})
     return Occupant(job_id=job.job_id, nodes=tuple(held), allocation=tuple(held.values()), ways=ways)
+
+
+def shared_ways(
+    job: Job, price: int, now_s: float, *, within_s: float, step_s: float
+) -> tuple[WayToLeave, ...]:
+    """How a job may leave where jobs share nodes. `price`: what a kill counts as, in node-seconds."""
+    return ways_to_leave(
+        price,
+        system_s=system_s(job),
+        application_s=application_s(job, now_s),
+        within_s=within_s,
+        step_s=step_s,
+    )
 
 
 def _evict(request: Request, candidates: SharedCandidates, choice: Choice, when: Turn) -> Proposal:

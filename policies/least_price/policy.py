@@ -26,6 +26,7 @@ Differs from the paper:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 from makeway.policies.common.departures import NodeRelease, ends_by
@@ -50,7 +51,9 @@ from makeway.policies.common.waiting import (
 )
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
+from makeway.policies.joint.serving import jointly
 from makeway.policies.least_price.ceiling import machine_node_s, refusal_of
+from makeway.policies.least_price.components import rules_of
 from makeway.policies.least_price.ends import is_left_to_end, wait_of
 from makeway.policies.least_price.joint import Spared, decide_together
 from makeway.policies.least_price.prices import Price, lost_node_s, price_node_s, priced
@@ -79,6 +82,7 @@ def _one_by_one(cluster: Cluster, config: LeastPriceConfig, spared: Spared) -> D
             handover_s=config.margin_s + config.leave_s,
             order=lambda one: urgency(one, config.start_within_s, vital=config.is_vital(one.job)),
             spared=spared,
+            jointly=partial(jointly, rules=rules_of(cluster, config)),
         )
 
     pricing = _Pricing(cluster=cluster, config=config)

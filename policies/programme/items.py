@@ -11,6 +11,7 @@ Differs from the paper:
 import math
 from dataclasses import dataclass
 
+from makeway.policies.common.victims import VictimGroup
 from makeway.policies.model import Method
 
 METHODS = (Method.APPLICATION, Method.SYSTEM, Method.KILL)
@@ -113,3 +114,15 @@ class Departure:
     def loss_node_s(self) -> int:
         """Node-seconds that its departure loses, and costs besides."""
         return self.item.cost_node_s(self.method)
+
+
+def eviction_job(group: VictimGroup) -> EvictionJob:
+    """A group as an item of the paper's eviction problem: no job shrinks, checkpoints are serial."""
+    return EvictionJob(
+        job_ids=group.job_ids,
+        node_count=len(group.nodes),
+        loss_node_s=group.price_node_s,
+        past_evictions=group.past_evictions,
+        system_s=group.system_s,
+        application_s=group.application_s,
+    )

@@ -14,12 +14,13 @@ Differs from the paper:
     checkpoints if that is longer.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from makeway.policies.common.proposals import eviction_actions
 from makeway.policies.common.requests import Request
 from makeway.policies.model import Acknowledgement, Action, Job, Method
+from makeway.policies.programme.items import EvictionJob
 
 WORDS = MappingProxyType(
     {
@@ -77,6 +78,16 @@ def turn(request: Request, *, saved_s: float, latest_s: float, leave_s: float, i
     saved_by_s = (now_s + ahead_s if begin_s is None else begin_s) + saved_s
     kill_s = min(latest_s, max(saved_by_s, latest_s - leave_s))
     return Turn(begin_s=begin_s, saved_by_s=saved_by_s, latest_s=latest_s, kill_s=kill_s)
+
+
+def as_chosen(request: Request, item: EvictionJob) -> EvictionJob:
+    """The item without the checkpoints after which a joint choice does not let it leave."""
+    method = request.methods.get(item.job_ids[0]) if len(item.job_ids) == 1 else None
+    if method is None:
+        return item
+    if method is not Method.APPLICATION:
+        item = replace(item, application_s=None, application_wait_s=0.0)
+    return item if method is Method.SYSTEM else replace(item, system_s=None)
 
 
 def leave_actions(request: Request, job: Job, method: Method, plan: Turn) -> tuple[Action, ...]:

@@ -2,20 +2,24 @@
 
 Of the limits of the same name, that of the partition's QOS comes before that of the job's QOS, or after it if
 the job's QOS has the flag OverPartQOS. Both come before those of the association and of the accounts above
-it, which all hold. An association for the job's partition takes the place of the user's other one.
+it, which all hold. An association for the job's partition takes the place of the user's other one. The
+LimitFactor of the first of these QOS that has one scales the `GrpTRES` and `MaxTRES` of associations and
+accounts, rounded down.
 
 Reference: 22.05, 24.11 as tried. `sacctmgr show associations` prints for a user also the limits that its
     association inherits, but not those on a group of jobs (`Grp...`), which accounts have for all their
     users together.
 """
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from makeway.adapters.site.entitlement import JOBS, NODES, SECONDS, SubmissionLimit, SubmissionWay
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm import parse
+from makeway.adapters.slurm.entitlement.qos import limit_factor
 from makeway.adapters.slurm.resources.limits import accounts_above
 
 _GROUP_LIMITS = ("GrpTRES", "GrpJobs", "GrpSubmit")
@@ -26,7 +30,9 @@ _QOS_LIMITS = (
 )
 ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", *_ASSOCIATION_LIMITS)
 ACCOUNT_FIELDS = ("Account", "ParentName", *_GROUP_LIMITS)
-QOS_FIELDS = ("Name", "Flags", *_QOS_LIMITS)
+QOS_FIELDS = ("Name", "Flags", "LimitFactor", *_QOS_LIMITS)
+_SCALED = frozenset({"GrpTRES", "MaxTRES"})
+"""The limits of associations that the LimitFactor of a QOS scales."""
 _COME_BEFORE = {"MaxJobs": ("MaxJobsPU", "MaxJobsPA"), "MaxSubmitJobs": ("MaxSubmitPU", "MaxSubmitPA")}
 """Which limits of a QOS come before one of an association that has another name."""
 _WORD = re.compile(r"(?:^| )(?P<key>[A-Za-z]+)=(?P<text>\S*)")
@@ -104,6 +110,8 @@ class QosLimits:
     before_partition: bool
     """Whether its limits come before those of a partition's QOS (OverPartQOS)."""
     limits: LimitsByName
+    factor: float | None = None
+    """Its LimitFactor. None: it has none."""
 
 
 def partitions(lines: Iterable[str]) -> tuple[PartitionDoor, ...]:
@@ -155,6 +163,7 @@ def qos_limits(lines: Iterable[str]) -> Mapping[str, QosLimits]:
         row["Name"]: QosLimits(
             before_partition="OverPartQOS" in row["Flags"].split(","),
             limits=_limits(row, _QOS_LIMITS, f"QOS {printable(row['Name'])}"),
+            factor=limit_factor(row["LimitFactor"]),
         )
         for row in _rows(lines, QOS_FIELDS)
     }
@@ -233,15 +242,13 @@ def ways(
     return tuple(found)
 
 
-def _order(of_job: QosLimits | None, of_partition: QosLimits | None) -> list[LimitsByName]:
-    """The limits of a job's QOS and of its partition's, those first that come first."""
-    found = [one.limits for one in (of_partition, of_job) if one is not None]
+def _order(of_job: QosLimits | None, of_partition: QosLimits | None) -> list[QosLimits]:
+    """A job's QOS and its partition's, that one first whose limits come first."""
+    found = [one for one in (of_partition, of_job) if one is not None]
     return found[::-1] if of_job is not None and of_job.before_partition else found
 
 
-def _in_force(
-    qos: Iterable[LimitsByName], associations: Iterable[LimitsByName]
-) -> tuple[SubmissionLimit, ...]:
+def _in_force(qos: Sequence[QosLimits], associations: Iterable[LimitsByName]) -> tuple[SubmissionLimit, ...]:
     """The limits that hold for a job: those of QOS, the first first, and those of associations.
 
     Reference: decision 25 has what was tried.
@@ -250,11 +257,15 @@ def _in_force(
     said: set[tuple[str, str]] = set()
     """The limits that a QOS has: their names, and what they limit."""
     for one in qos:
-        new = [(name, limit) for name, limits in one.items() for limit in limits]
+        new = [(name, limit) for name, limits in one.limits.items() for limit in limits]
         found += [limit for name, limit in new if (name, limit.what) not in said]
         said |= {(name, limit.what) for name, limit in new}
-    for one in associations:
-        for name, limits in one.items():
+    factor = next((one.factor for one in qos if one.factor is not None), None)
+    for limits_by_name in associations:
+        for name, limits in limits_by_name.items():
             before = _COME_BEFORE.get(name, (name,))
-            found += [limit for limit in limits if not any((other, limit.what) in said for other in before)]
+            held = [limit for limit in limits if not any((other, limit.what) in said for other in before)]
+            if factor is not None and name in _SCALED:
+                held = [replace(limit, most=math.floor(limit.most * factor)) for limit in held]
+            found += held
     return tuple(found)

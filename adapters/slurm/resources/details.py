@@ -7,7 +7,8 @@ after it. A text in which the name is not found where it has to be is not read a
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -207,3 +208,25 @@ def _gpus(text: str) -> Mapping[str, HeldGpus]:
         if gpus.whole or gpus.part_counts:
             found.update(dict.fromkeys(expand(nodes), gpus))
     return found
+
+
+def array_of(raw: RawJob) -> str:
+    """The id of the array that the job is a task of. Empty: of none."""
+    array, is_task, _ = raw.job_id.partition("_")
+    return array if is_task else ""
+
+
+def tasks_left(jobs: Sequence[RawJob], details: Mapping[str, JobDetails]) -> Mapping[str, float]:
+    """How many more tasks of each array with a limit (`--array=0-9%2`) may run now, by the array's id.
+
+    A task that is completing counts as running, although Slurm already starts the next task. The node of the
+    completing task is free sooner than one that another job has yet to leave.
+
+    Args:
+        jobs: those of a snapshot.
+        details: of those that wait. One task of an array tells the limit of all.
+    """
+    with_nodes = Counter(map(array_of, (job for job in jobs if job.nodes)))
+    told = ((array_of(job), details.get(job.job_id)) for job in jobs)
+    most = {array: one.most_tasks for array, one in told if one is not None and one.most_tasks is not None}
+    return {array: max(0.0, float(count - with_nodes[array])) for array, count in most.items()}

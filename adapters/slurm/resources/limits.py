@@ -7,28 +7,31 @@ wait, makeway counts itself how many Slurm will admit.
 Which limit holds (tried on 22.05 and 24.11): what the QOS of the partition limits comes before the same limit
 of the job's QOS, or after it if the job's QOS has the flag OverPartQOS; and what a QOS limits comes before
 the same limit of the association. The limits on a group of jobs (`Grp...`) of all accounts above the job's
-hold besides. An association for the job's partition takes the place of the user's other one.
+hold besides. An association for the job's partition takes the place of the user's other one. The LimitFactor
+of the first of these QOS that has one scales the `GrpTRES` of associations and accounts, rounded down; their
+`GrpTRESRunMins` and numbers of jobs, and the limits of the QOS itself, stay.
 
 The lines of the two releases differ in the names of users: `0={...}` and `root(0)={...}`.
 """
 
+import math
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from makeway.adapters.site.text import printable
+from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.parse import RawJob, count, memory_mb
 from makeway.adapters.slurm.parse_cluster import RawPartition
-from makeway.adapters.slurm.resources.details import JobDetails
+from makeway.adapters.slurm.resources.details import array_of
 from makeway.policies.model import Quota
 
 JOBS = "jobs"
 """What a limit on the number of jobs is called here; the others have the names of trackable resources."""
-FLAGS_KNOWN_S = 60.0
-"""How long the flags of QOS are used before they are read again, in seconds."""
+RULES_KNOWN_S = 60.0
+"""How long the rules of QOS are used before they are read again, in seconds."""
 _RUN_MINUTES = " run minutes"
 """What follows these names in a limit on what jobs still hold, times the minutes of their time limits."""
 _NAME = re.compile(r"[A-Za-z0-9_.@+-]+")
@@ -66,6 +69,17 @@ class Limited:
     """Of a user's association: the one partition that it is for, in lower case. None: any."""
     left: Mapping[str, float]
     """By what is limited; never below 0."""
+    scaled: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """What the LimitFactor of a QOS scales: the limit, and what is used of it."""
+
+    def left_with(self, factor: float | None) -> Mapping[str, float]:
+        """The same as `left`, under a QOS with this LimitFactor. None: it has none."""
+        if factor is None:
+            return self.left
+        scaled = {
+            what: max(0.0, math.floor(most * factor) - used) for what, (most, used) in self.scaled.items()
+        }
+        return {**self.left, **scaled}
 
     def holds_for(
         self, raw: RawJob, qos: str | None, accounts: tuple[str, ...], partition: str | None
@@ -108,8 +122,7 @@ class KnownLimits:
     """By account: the one above it."""
     of_partitions: Mapping[str, str] = field(default_factory=dict[str, str])
     """The QOS of the partitions that have one."""
-    before_partitions: frozenset[str] = frozenset()
-    """The QOS whose limits come before those of the partition's QOS (OverPartQOS)."""
+    rules: QosRules = field(default_factory=QosRules)
     for_partitions: frozenset[tuple[str, str, str]] = frozenset()
     """The associations that are for one partition: account, user's number, partition in lower case."""
     tasks_left: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -122,7 +135,7 @@ class KnownLimits:
         found: dict[tuple[str | None, tuple[str, ...]], None] = {}
         for partition in raw.partitions or ("",):
             names = [name for name in (self.of_partitions.get(partition), raw.qos) if name]
-            ordered = reversed(names) if raw.qos in self.before_partitions else names
+            ordered = reversed(names) if raw.qos in self.rules.before_partitions else names
             own = (raw.account, raw.user_id, partition.lower()) in self.for_partitions
             found[partition.lower() if own else None, tuple(dict.fromkeys(ordered))] = None
         return tuple(found)
@@ -135,18 +148,18 @@ class LimitsReader:
     """What to ask for the limits of waiting jobs, from one snapshot to the next.
 
     Args:
-        read_flags: reads the QOS with the flag OverPartQOS; None: they are not known now. Only asked where
-            that makes a difference.
+        read_rules: reads the rules of all QOS; None: they are not known now. Only asked where that makes a
+            difference.
         clock: a monotonic clock, in seconds.
     """
 
     def __init__(
-        self, read_flags: Callable[[], frozenset[str] | None], clock: Callable[[], float] = time.monotonic
+        self, read_rules: Callable[[], QosRules | None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._read_flags = read_flags
+        self._read_rules = read_rules
         self._clock = clock
-        self._before_partitions: frozenset[str] = frozenset()
-        self._flags_read_s: float | None = None
+        self._rules = QosRules()
+        self._rules_read_s: float | None = None
         self._parents: dict[str, str] = {}
         self._of_partitions: dict[str, str] = {}
 
@@ -167,23 +180,25 @@ class LimitsReader:
         self._parents.update(parents_of(lines))
         of_jobs = ({self._of_partitions.get(name, "") for name in job.partitions} for job in waiting)
         several = any(found - {"", job.qos} for job, found in zip(waiting, of_jobs, strict=True))
+        limited = limits(lines)
+        matters = several or any(one.scaled for one in limited)
         return KnownLimits(
-            limited=limits(lines),
+            limited=limited,
             parents=self._parents,
             of_partitions=self._of_partitions,
-            before_partitions=self._flags() if several else frozenset(),
+            rules=self._known_rules() if matters else QosRules(),
             for_partitions=for_partitions(lines),
         )
 
-    def _flags(self) -> frozenset[str]:
-        """The QOS with the flag, as they were last known. A database that hangs delays a snapshot: it is not
-        asked for every one.
+    def _known_rules(self) -> QosRules:
+        """The rules as they were last known. A database that hangs delays a snapshot: it is not asked for
+        every one.
         """
-        if self._flags_read_s is None or self._clock() - self._flags_read_s >= FLAGS_KNOWN_S:
-            found = self._read_flags()
-            self._before_partitions = self._before_partitions if found is None else found
-            self._flags_read_s = self._clock()
-        return self._before_partitions
+        if self._rules_read_s is None or self._clock() - self._rules_read_s >= RULES_KNOWN_S:
+            found = self._read_rules()
+            self._rules = self._rules if found is None else found
+            self._rules_read_s = self._clock()
+        return self._rules
 
 
 def accounts_above(account: str, parents: Mapping[str, str]) -> tuple[str, ...]:
@@ -279,33 +294,12 @@ def quotas(raw: RawJob, known: KnownLimits) -> tuple[Quota, ...]:
     return (*found, Quota(name=f"tasks of array {array} at once", needs=1.0, left=known.tasks_left[array]))
 
 
-def array_of(raw: RawJob) -> str:
-    """The id of the array that the job is a task of. Empty: of none."""
-    array, is_task, _ = raw.job_id.partition("_")
-    return array if is_task else ""
-
-
-def tasks_left(jobs: Sequence[RawJob], details: Mapping[str, JobDetails]) -> Mapping[str, float]:
-    """How many more tasks of each array with a limit (`--array=0-9%2`) may run now, by the array's id.
-
-    A task that is completing counts as running, although Slurm already starts the next task. The node of the
-    completing task is free sooner than one that another job has yet to leave.
-
-    Args:
-        jobs: those of a snapshot.
-        details: of those that wait. One task of an array tells the limit of all.
-    """
-    with_nodes = Counter(map(array_of, (job for job in jobs if job.nodes)))
-    told = ((array_of(job), details.get(job.job_id)) for job in jobs)
-    most = {array: one.most_tasks for array, one in told if one is not None and one.most_tasks is not None}
-    return {array: max(0.0, float(count - with_nodes[array])) for array, count in most.items()}
-
-
 def _quotas(raw: RawJob, known: KnownLimits, partition: str | None, order: tuple[str, ...]) -> list[Quota]:
     """The limits that it draws on where those of its user's association for the partition (None: for any),
     and those of the QOS in this order hold.
     """
     needs, accounts = _needs(raw), accounts_above(raw.account, known.parents)
+    factor = next((known.rules.factors[qos] for qos in order if qos in known.rules.factors), None)
     found: list[Quota] = []
     said: dict[Scope, set[str]] = {scope: set() for scope in Scope}
     """What the QOS that come first limit."""
@@ -318,7 +312,7 @@ def _quotas(raw: RawJob, known: KnownLimits, partition: str | None, order: tuple
             said[limited.scope].update(limited.left if qos is not None else ())
             found += [
                 Quota(name=f"{what} of {limited.name}", needs=needs[what], left=left)
-                for what, left in sorted(limited.left.items())
+                for what, left in sorted(limited.left_with(factor).items())
                 if needs.get(what) and what not in before
             ]
     return found
@@ -355,12 +349,13 @@ def _of_association(found: re.Match[str], line: str) -> list[Limited]:
         return []
     user_id, partition = user["id"] if user else None, found["partition"] or None
     left = _left(line, "GrpJobs", "GrpTRES", "GrpTRESRunMins")
-    whose = {"account": account, "user_id": user_id, "partition": partition}
-    limited = [Limited(scope=Scope.GROUP, **whose, left=left)]
-    if user is not None:  # that of an account is only what its users' associations inherit
-        left = _left(line, "MaxJobs", "", "")
-        limited.append(Limited(scope=Scope.OWN, **whose, left=left))
-    return limited
+    scaled = _counted(line, "", "GrpTRES", "")
+    where = Limited(scope=Scope.GROUP, account=account, user_id=user_id, partition=partition, left=left)
+    group = replace(where, scaled=scaled)
+    if user is None:
+        return [group]
+    # What an account says of the jobs of each user is only what its users' associations inherit.
+    return [group, replace(group, scope=Scope.OWN, left=_left(line, "MaxJobs", "", ""), scaled={})]
 
 
 def _pair(parts: tuple[str, str, str]) -> tuple[str, str]:
@@ -370,6 +365,12 @@ def _pair(parts: tuple[str, str, str]) -> tuple[str, str]:
 
 def _left(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str, float]:
     """What is left by what is limited. `jobs`, `resources`, `run_minutes`: the keys of these limits."""
+    counted = _counted(text, jobs, resources, run_minutes)
+    return {what: max(0.0, limit - used) for what, (limit, used) in counted.items()}
+
+
+def _counted(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str, tuple[float, float]]:
+    """The same limits, each with what is used of it."""
     pairs = dict(_pair(word.partition("=")) for word in text.split(" "))
     limited = {JOBS: pairs.get(jobs, "")}
     for key, unit in ((resources, ""), (run_minutes, _RUN_MINUTES)):
@@ -379,7 +380,7 @@ def _left(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str, f
             if divided:
                 limited[f"{what}{unit}"] = amount
     return {
-        what: max(0.0, float(number["limit"]) - float(number["used"]))
+        what: (float(number["limit"]), float(number["used"]))
         for what, text in limited.items()
         if (number := _LIMIT.fullmatch(text))
     }

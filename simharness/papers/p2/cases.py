@@ -26,10 +26,9 @@ from pathlib import Path
 
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import victim_groups
-from makeway.policies.eviction.policy import eviction_job
 from makeway.policies.model import Cluster, Job, JobKind, JobState
 from makeway.policies.programme.concurrent import plans_concurrent
-from makeway.policies.programme.items import EvictionJob
+from makeway.policies.programme.items import EvictionJob, eviction_job
 from makeway.policies.programme.knapsack import EvictionPlan, solve
 from makeway.policies.programme.reference import backtracking, greedy
 from makeway.simharness.engine.storage import StorageSettings

@@ -28,6 +28,8 @@ pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 ONE_AT_A_TIME = "one-at-a-time"
 OF_PARTITION = "of-partition"
+TWICE, HALF = "twice", "half"
+"""QOS with a LimitFactor."""
 ASSOCIATED = "Associated"
 """A partition for which the user has an association. Slurm keeps its name in lower case there."""
 ABOVE = "beamline"
@@ -36,7 +38,7 @@ ACCOUNTS = ("urgent", "saving", "other")
 STRANGER = "games"
 """A user who may not charge jobs to the account of urgent jobs."""
 MOST_NODES = 6
-"""So many may an announced job have."""
+"""So many may an announced job have, by the QOS with the largest LimitFactor."""
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +60,11 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
 
 
 def add_associations(accounting: Accounting) -> None:
-    qos = f"qos=normal,{ONE_AT_A_TIME}"
-    for name in (ONE_AT_A_TIME, OF_PARTITION):
+    qos = f"qos=normal,{ONE_AT_A_TIME},{TWICE},{HALF}"
+    for name in (ONE_AT_A_TIME, OF_PARTITION, TWICE, HALF):
         accounting.manage("add", "qos", name)
+    accounting.manage("modify", "qos", TWICE, "set", "LimitFactor=2")
+    accounting.manage("modify", "qos", HALF, "set", "LimitFactor=0.5")
     accounting.manage("modify", "qos", ONE_AT_A_TIME, "set", "MaxJobsPerUser=1")
     accounting.manage("add", "account", ABOVE, f"cluster={CLUSTER_NAME}", qos)
     for account in ACCOUNTS:
@@ -137,8 +141,14 @@ class Above:
             limit="MaxJobs=1",
             options=(f"--partition={ASSOCIATED}",),
         ),
+        Above(whose=("account", ABOVE), limit="GrpTRES=node=6", options=(f"--qos={HALF}",)),
     ],
-    ids=["of the account above", "of the partition's QOS", "of the association for the partition"],
+    ids=[
+        "of the account above",
+        "of the partition's QOS",
+        "of the association for the partition",
+        "of the account above, by half",
+    ],
 )
 def test_of_two_jobs_under_a_limit_from_above_one_is_served_at_a_time(
     story: Story, start_daemon: StartDaemon, above: Above
@@ -159,6 +169,20 @@ def test_of_two_jobs_under_a_limit_from_above_one_is_served_at_a_time(
         await_start(story, daemon, after)
         story.ends(after)
         await_that("every worker works", lambda: all(map(story.runs, story.workers)), explain)
+        nothing_is_left(story, daemon)
+
+
+def test_both_jobs_are_served_if_the_factor_of_their_qos_admits_them(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    story.fill()
+    with under(story, ("account", ABOVE), "GrpTRES=node=2"):
+        first, second = (story.urgent_comes(2, f"--qos={TWICE}") for _ in range(2))
+        daemon = start_daemon()
+        await_that("both run", lambda: all(map(story.runs, (first, second))), story.explain(daemon))
+        for urgent in (first, second):
+            story.ends(urgent)
+        await_that("every worker works", lambda: all(map(story.runs, story.workers)), story.explain(daemon))
         nothing_is_left(story, daemon)
 
 
@@ -189,7 +213,7 @@ def test_only_who_could_submit_an_urgent_job_may_announce_one(
     def announced(user: str, node_count: int) -> Printed:
         return daemon.run("notice", f"--nodes={node_count}", "--walltime=10m", "--in=10m", f"--user={user}")
 
-    with under(story, ("account", ABOVE), f"GrpTRES=node={MOST_NODES}"):
+    with under(story, ("account", ABOVE), f"GrpTRES=node={MOST_NODES // 2}"):
         for user, node_count, why in (
             (
                 STRANGER,
@@ -199,7 +223,7 @@ def test_only_who_could_submit_an_urgent_job_may_announce_one(
             (
                 user_name(),
                 MOST_NODES + 1,
-                f"{MOST_NODES + 1} nodes are asked for, account {ABOVE} admits {MOST_NODES}",
+                f"{MOST_NODES + 1} nodes are asked for, account {ABOVE} admits ",
             ),
         ):
             refused = announced(user, node_count)

@@ -108,6 +108,29 @@ def test_components_on_whole_nodes_and_on_parts_of_others(story: Story, start_da
     nothing_is_left(story, daemon)
 
 
+def test_room_is_found_that_no_order_of_the_components_finds(story: Story, start_daemon: StartDaemon) -> None:
+    """Whichever of the first two came first would take both nodes of one job; each needs one of them."""
+    stays = story.submit("exec sleep 1000", 1, "other", *ALL_CORES, "--nodelist=n6")
+    workers = [
+        story.submit(SAVES, len(names), "saving", *ALL_CORES, f"--nodelist={','.join(names)}")
+        for names in (("n1", "n4"), ("n2", "n3", "n5"))
+    ]
+    story.works(*workers)
+    daemon = start_daemon()
+    whole = "--ntasks-per-node=8"
+    components = comes(
+        story, f"--nodes=2 {whole} -x n[3,5-6]", f"--nodes=2 {whole} -x n[2,5-6]", f"--nodes=1 {whole} -x n6"
+    )
+    first, second, third = start(story, daemon, components)
+    assert ("n2" in first, "n3" in second, third) == (True, True, {"n5"})
+    no_eviction_before_the_last_hold(daemon)
+    assert set(story.lenders()) == set(workers)
+    assert story.state(stays) == "RUNNING"
+    end(story, components)
+    works_again(story, daemon, *workers)
+    nothing_is_left(story, daemon)
+
+
 def test_no_job_leaves_if_one_component_cannot_be_served(story: Story, start_daemon: StartDaemon) -> None:
     """Its only partition is full of jobs that may not leave. When one ends, the job is served."""
     stays = [story.submit(URGENT, 1, "other", *ALL_CORES, "--partition=small") for _ in range(2)]

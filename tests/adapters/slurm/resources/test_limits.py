@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.entitlement.qos import QosRules, limit_factor
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
-from makeway.adapters.slurm.resources.details import JobDetails, details
+from makeway.adapters.slurm.resources.details import JobDetails, details, tasks_left
 from makeway.adapters.slurm.resources.limits import (
-    FLAGS_KNOWN_S,
     NO_LIMITS,
+    RULES_KNOWN_S,
     KnownLimits,
     Limited,
     LimitsReader,
@@ -22,7 +23,6 @@ from makeway.adapters.slurm.resources.limits import (
     limits,
     parents_of,
     quotas,
-    tasks_left,
 )
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.policies.model import Quota
@@ -159,7 +159,7 @@ def test_a_limit_of_the_partitions_qos_comes_before_the_same_one_of_the_jobs() -
     mixed = {"jobs of QOS urgent": 5.0, "node of QOS part": 9.0}
     found = {quota.name: quota.left for quota in quotas(raw, known)}
     assert found == mixed | {"jobs of QOS part, user 0": 2.0}
-    over = replace(known, before_partitions=frozenset({"urgent"}))
+    over = replace(known, rules=QosRules(before_partitions=frozenset({"urgent"})))
     found = {quota.name: quota.left for quota in quotas(raw, over)}
     assert found == mixed | {"jobs of QOS urgent, user 0": 1.0}
 
@@ -205,7 +205,7 @@ def test_an_association_for_the_partition_takes_the_place_of_the_other() -> None
         of_user("free", "MaxJobs= GrpTRES=node=N(0)"),
         "ClusterName=c Account=a UserName= Partition= MaxJobs= GrpTRES=node=9(0) ",
     ]
-    known = LimitsReader(frozenset).learn(printed, [], [WAITS])
+    known = LimitsReader(QosRules).learn(printed, [], [WAITS])
 
     def drawn(*partitions: str) -> dict[str, float]:
         found = quotas(replace(WAITS, partitions=partitions), known)
@@ -222,11 +222,11 @@ def test_an_association_for_the_partition_takes_the_place_of_the_other() -> None
 def test_the_flags_of_a_qos_are_only_read_where_they_make_a_difference() -> None:
     asked: list[int] = []
 
-    def before_partitions() -> frozenset[str]:
+    def rules() -> QosRules:
         asked.append(1)
-        return frozenset({"urgent"})
+        return QosRules(before_partitions=frozenset({"urgent"}))
 
-    reader = LimitsReader(before_partitions)
+    reader = LimitsReader(rules)
     waiting = (WAITS,)
     partitions = [RawPartition(name=WAITS.partitions[0], state="UP", qos="part")]
     assert reader.to_ask(waiting) == "flags=assoc,qos users=root qos=urgent"
@@ -235,36 +235,103 @@ def test_the_flags_of_a_qos_are_only_read_where_they_make_a_difference() -> None
     assert asked == []
     assert reader.to_ask(waiting) == "flags=assoc,qos users=root qos=part,urgent"
     printed = [of_qos("part", jobs="3"), "ClusterName=c Account=a UserName= Partition= ParentAccount= "]
-    assert reader.learn(printed, partitions, waiting).before_partitions == {"urgent"}
+    assert reader.learn(printed, partitions, waiting).rules.before_partitions == {"urgent"}
     assert reader.to_ask(waiting) == "flags=assoc,qos users=root accounts=a qos=part,urgent"
     same = [RawPartition(name=WAITS.partitions[0], state="UP", qos="urgent")]
-    assert reader.learn(printed, same, waiting).before_partitions == frozenset()
+    assert reader.learn(printed, same, waiting).rules.before_partitions == frozenset()
     assert asked == [1]
 
 
 def test_the_flags_are_read_again_after_a_while_and_kept_if_the_database_is_silent() -> None:
     urgent, none = frozenset({"urgent"}), frozenset[str]()
-    answers = [None, urgent, None, none]
+    answers = [None, QosRules(before_partitions=urgent), None, QosRules()]
     now_s = [0.0]
     reader = LimitsReader(lambda: answers.pop(0), clock=lambda: now_s[0])
     partitions = [RawPartition(name=WAITS.partitions[0], state="UP", qos="part")]
 
     def at(time_s: float) -> frozenset[str]:
         now_s[0] = time_s
-        return reader.learn([of_qos("part")], partitions, [WAITS]).before_partitions
+        return reader.learn([of_qos("part")], partitions, [WAITS]).rules.before_partitions
 
-    wait_s = FLAGS_KNOWN_S
+    wait_s = RULES_KNOWN_S
     assert [at(0.0), at(wait_s - 1.0), at(wait_s)] == [none, none, urgent]
     assert [at(2.0 * wait_s - 1.0), at(2.0 * wait_s), at(3.0 * wait_s)] == [urgent, urgent, none]
     assert answers == []
 
 
-def test_the_flags_that_sacctmgr_prints() -> None:
+def test_the_rules_that_sacctmgr_prints() -> None:
     refused = (1, "", "sacctmgr: error: slurm_persist_conn_open: Connection refused")
-    printed = "normal|\nurgent|DenyOnLimit,OverPartQOS\nslow|NoReserve\n"
+    printed = "normal||\nurgent|DenyOnLimit,OverPartQOS|2.000000\nslow|NoReserve|0.340000\n"
     client = SlurmClient(SlurmSettings(classes=()), FakeSlurm(script=((0, printed, ""), refused)))
-    assert client.qos_before_partitions() == frozenset({"urgent"})
-    assert client.qos_before_partitions() is None
+    factors = {"urgent": 2.0, "slow": 0.34}
+    assert client.qos_rules() == QosRules(before_partitions=frozenset({"urgent"}), factors=factors)
+    assert client.qos_rules() is None
+
+
+OF_ASSOCIATION = of_user("", "GrpJobs=3(1) GrpTRES=cpu=8(2),node=3(2) GrpTRESRunMins=node=90(20)")
+OF_ACCOUNT = "ClusterName=c Account=a UserName= Partition= GrpTRES=node=2(2) "
+
+
+@pytest.mark.parametrize(
+    ("order", "factors", "cpus", "nodes", "of_account"),
+    [
+        ("", {}, 6.0, 1.0, 0.0),
+        ("", {"urgent": 2.0}, 14.0, 4.0, 2.0),
+        ("", {"urgent": 1.5}, 10.0, 2.0, 1.0),  # 4.5 nodes are 4
+        ("", {"urgent": 0.5}, 2.0, 0.0, 0.0),
+        ("", {"other": 2.0}, 6.0, 1.0, 0.0),
+        ("part", {"urgent": 2.0}, 14.0, 4.0, 2.0),  # that of the partition has none
+        ("part", {"urgent": 2.0, "part": 0.5}, 2.0, 0.0, 0.0),
+        ("urgent", {"urgent": 2.0, "part": 0.5}, 14.0, 4.0, 2.0),  # OverPartQOS
+    ],
+)
+def test_the_factor_of_a_qos_scales_what_associations_may_have_at_once(
+    order: str, factors: dict[str, float], cpus: float, nodes: float, of_account: float
+) -> None:
+    """As tried on 22.05 and 24.11: neither run minutes nor numbers of jobs are scaled."""
+    before = frozenset({"urgent"} if order == "urgent" else ())
+    known = KnownLimits(
+        limited=limits([OF_ASSOCIATION, OF_ACCOUNT]),
+        of_partitions={"batch": "part"} if order else {},
+        rules=QosRules(before_partitions=before, factors=factors),
+    )
+    raw = replace(WAITS, partitions=("batch",), tres="cpu=1,node=1", limit_s=600.0)
+    assert {quota.name: quota.left for quota in quotas(raw, known)} == {
+        "cpu of account a, user 0": cpus,
+        "jobs of account a, user 0": 2.0,
+        "node of account a": of_account,
+        "node of account a, user 0": nodes,
+        "node run minutes of account a, user 0": 70.0,
+    }
+
+
+def test_the_factor_leaves_the_limits_of_a_qos_as_they_are() -> None:
+    known = KnownLimits(
+        limited=limits([of_qos("urgent", tres="node=9(1)"), OF_ACCOUNT]),
+        rules=QosRules(factors={"urgent": 2.0}),
+    )
+    assert {quota.name: quota.left for quota in quotas(WAITS, known)} == {"node of QOS urgent": 8.0}
+
+
+def test_the_factors_are_only_read_where_an_association_is_limited() -> None:
+    asked: list[int] = []
+
+    def rules() -> QosRules:
+        asked.append(1)
+        return QosRules(factors={"urgent": 2.0})
+
+    reader = LimitsReader(rules, clock=lambda: 0.0)
+    unlimited = "ClusterName=c Account=a UserName= Partition= MaxJobs=1(0) GrpTRES=node=N(2) "
+    assert reader.learn([of_qos("urgent", tres="node=9(0)"), unlimited], [], [WAITS]).rules == QosRules()
+    assert asked == []
+    for _ in range(2):
+        assert reader.learn([OF_ACCOUNT], [], [WAITS]).rules.factors == {"urgent": 2.0}
+    assert asked == [1]
+
+
+@pytest.mark.parametrize("text", ["", "0.000000", "-1", "nan", "inf", "x"])
+def test_a_factor_that_is_none(text: str) -> None:
+    assert limit_factor(text) is None
 
 
 def of_array(task: str, throttle: str) -> JobDetails:

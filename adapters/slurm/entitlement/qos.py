@@ -1,0 +1,37 @@
+"""What sacctmgr alone says of QOS: whose limits come first, and what scales those of associations.
+
+Reference: 22.05, 24.11 as tried: `scontrol show assoc_mgr` prints neither.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QosRules:
+    """What sacctmgr alone says of QOS."""
+
+    before_partitions: frozenset[str] = frozenset()
+    """The QOS whose limits come before those of the partition's QOS (OverPartQOS)."""
+    factors: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The LimitFactor of the QOS that have one."""
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> "QosRules":
+        """The rules in lines of a QOS's name, its flags and its LimitFactor, such as `high|NoReserve|2.0`."""
+        rows = [line.split("|") for line in lines if line.count("|") == 2]
+        factors = ((name, limit_factor(text)) for name, _, text in rows)
+        return cls(
+            before_partitions=frozenset(name for name, flags, _ in rows if "OverPartQOS" in flags.split(",")),
+            factors={name: factor for name, factor in factors if factor is not None},
+        )
+
+
+def limit_factor(text: str) -> float | None:
+    """The LimitFactor that sacctmgr has printed. None: there is none."""
+    try:
+        factor = float(text)
+    except ValueError:
+        return None
+    return factor if math.isfinite(factor) and factor > 0.0 else None

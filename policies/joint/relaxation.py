@@ -1,0 +1,99 @@
+"""The relaxed programme of all nodes, by those few of them that matter.
+
+It is solved for the nodes that are cheap. What these do not pay of a job's leaving is shared out among the
+job's other nodes. Nodes that are then cheaper than the price of a node are added, until there are none: the
+solution is that of all nodes. Covers with which a choice loses too much at these prices are left out.
+
+Reference: Gilmore and Gomory, "A linear programming approach to the cutting-stock problem" (Operations
+Research 1961), the generation of columns.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from makeway.policies.choice.prices import ROUNDED_DOWN
+from makeway.policies.joint.bound import CostsOfKind, SharedBound
+from makeway.policies.joint.highs import Duals, solve_relaxed
+from makeway.policies.joint.instance import JointInstance
+from makeway.policies.joint.kinds import NodeKind
+
+_ROUNDS = 20
+"""How often nodes are added at most."""
+_TOLERANCE = 1e-5
+"""By how much a bound of HiGHS may be too high."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxed:
+    """What the relaxed programme says."""
+
+    least_node_s: int
+    """No choice loses less, as far as HiGHS' floating-point numbers are right."""
+    kinds: tuple[NodeKind, ...]
+    """The nodes that a choice below the limit may have, with the covers that it may use."""
+
+
+def relax(instance: JointInstance, bound: SharedBound, limit_node_s: int) -> Relaxed:
+    """The solution for all kinds of a bound; if it takes too many rounds, what is known by then.
+
+    `limit_node_s`: only choices that lose less are looked for.
+    """
+    inside = [kind for kind in bound.kinds if kind.names in bound.nearest]
+    outside = [kind for kind in bound.kinds if kind.names not in bound.nearest]
+    least, kept = bound.least_node_s, bound.kinds
+    for _ in range(_ROUNDS):
+        duals = solve_relaxed(instance, inside, limit_node_s)
+        if duals is None:
+            break
+        prices = _Prices(instance, duals, outside)
+        least = max(least, ceil(prices.least * ROUNDED_DOWN - _TOLERANCE))
+        kept = (*duals.kept, *prices.below(limit_node_s))
+        if least >= limit_node_s or not prices.cheaper:
+            break
+        inside += [outside[number] for number in sorted(prices.cheaper)]
+        outside = [kind for number, kind in enumerate(outside) if number not in prices.cheaper]
+    return Relaxed(least_node_s=least, kinds=kept)
+
+
+class _Prices:
+    """What the other nodes cost at the prices of a solution."""
+
+    def __init__(self, instance: JointInstance, duals: Duals, outside: Sequence[NodeKind]) -> None:
+        counts = Counter(job_id for kind in outside for job_id in kind.jobs())
+        losses = {job.job_id: min(way.loss_node_s for way in job.ways) for job in instance.jobs if job.ways}
+        shares = {
+            job_id: duals.left.get(job_id, float(losses[job_id])) / count for job_id, count in counts.items()
+        }
+        self.duals = duals
+        self.needed = [component.node_count for component in instance.components]
+        self.costs = [CostsOfKind(kind, shares) for kind in outside]
+        self.cheaper: set[int] = set()
+        """The nodes that cost less than the price of a node, by their places in `outside`."""
+        saved = [0.0] * len(self.needed)
+        for number, one in enumerate(self.costs):
+            for index, cost in one.least.items():
+                gain = self.gain(one.kind, index, cost)
+                saved[index] = max(saved[index], gain)
+                if gain > _TOLERANCE:
+                    self.cheaper.add(number)
+        self.least = duals.value - sum(count * gain for count, gain in zip(self.needed, saved, strict=True))
+        """No choice loses less."""
+
+    def gain(self, kind: NodeKind, index: int, cost: float) -> float:
+        """By how much a node of a kind is cheaper than the price of a node, if the kind costs as much."""
+        return self.duals.node_prices[index] - cost / min(kind.size, self.needed[index])
+
+    def below(self, limit_node_s: int) -> list[NodeKind]:
+        """The nodes, with their covers, by which a choice may lose less than a limit."""
+        kept: list[NodeKind] = []
+        for one in self.costs:
+            most = [
+                min(one.kind.size, count) * price + limit_node_s - self.least
+                for count, price in zip(self.needed, self.duals.node_prices, strict=True)
+            ]
+            kind = one.below(most)
+            if kind.components:
+                kept.append(kind)
+        return kept
