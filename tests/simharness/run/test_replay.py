@@ -216,7 +216,12 @@ def test_an_operation_that_only_awaits_the_end_of_its_job_need_not_be_looked_at(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = on_the_sample(policy, 1)
-    monkeypatch.setattr(transitions, "only_awaits_end", lambda _operation: False)
+
+    def never(operation: Operation) -> bool:
+        del operation
+        return False
+
+    monkeypatch.setattr(transitions, "only_awaits_end", never)
     node_count, jobs = sample_workload(1)
     assert same(quick, replay(cluster(jobs, node_count), policy)[0])
 
