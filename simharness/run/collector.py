@@ -1,7 +1,7 @@
 """Garbage collection in replays: what they make lives long or is freed at once, little of it is garbage."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Final
 
@@ -10,7 +10,7 @@ RARE: Final = 50_000
 
 
 @contextmanager
-def rare_collections() -> Iterator[None]:
+def rare_collections() -> Generator[None]:
     """Let the interpreter look for garbage rarely."""
     before = gc.get_threshold()
     gc.set_threshold(RARE, *before[1:])

@@ -8,8 +8,9 @@ import pytest
 
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import CycleReport
+from makeway.daemon.operation import transitions
 from makeway.policies.contract import Policy
-from makeway.policies.model import JobKind
+from makeway.policies.model import JobKind, Operation
 from makeway.policies.registry import POLICIES, find
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
@@ -38,13 +39,24 @@ def cluster(jobs: list[SimJob], node_count: int = 8, failures: tuple[NodeFailure
     )
 
 
+class EagerReplay(Replay):
+    """Runs a cycle for every change as long as an operation is open that has not lent its nodes."""
+
+    def _is_idle(self, operations: tuple[Operation, ...]) -> bool:
+        del operations
+        return False
+
+
 def replay(
-    on: SimCluster, policy: str = "eviction", settings: ReplaySettings | None = None
+    on: SimCluster,
+    policy: str = "eviction",
+    settings: ReplaySettings | None = None,
+    kind: type[Replay] = Replay,
 ) -> tuple[ReplayRecord, SimAdapter, list[CycleReport]]:
     adapter = SimAdapter(on)
     chosen = find(policy)
     reports: list[CycleReport] = []
-    told = Replay(
+    told = kind(
         on,
         chosen,
         settings_of(chosen),
@@ -174,6 +186,44 @@ def test_a_poke_shows_what_the_next_poll_would_have_shown() -> None:
     end_s = next(report.at_s for report in alone if report.at_s > 1100.0)
     assert end_s % 30.0 == 0.0
     assert next(report.at_s for report in poked if report.at_s > 1100.0) == 1610.0 < end_s
+
+
+def same(one: ReplayRecord, other: ReplayRecord) -> bool:
+    """Whether the same was done at the same instants, and decided as often."""
+    return (one.jobs, one.segments, one.marks, one.commands, len(one.decision_s)) == (
+        other.jobs,
+        other.segments,
+        other.marks,
+        other.commands,
+        len(other.decision_s),
+    )
+
+
+@pytest.mark.parametrize("policy", ["eviction", "least-price", "n-spaa", "cua-spaa", "cup-spaa"])
+def test_cycles_that_are_skipped_would_have_changed_nothing(policy: str) -> None:
+    fewer = 0
+    for seed in range(3):
+        node_count, jobs = sample_workload(seed)
+        lazy, _, lazy_reports = replay(cluster(jobs, node_count), policy)
+        eager, _, eager_reports = replay(cluster(jobs, node_count), policy, kind=EagerReplay)
+        assert same(lazy, eager)
+        fewer += len(eager_reports) - len(lazy_reports)
+    assert fewer > 0
+
+
+@pytest.mark.parametrize("policy", ["eviction", "cup-spaa"])
+def test_an_operation_that_only_awaits_the_end_of_its_job_need_not_be_looked_at(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = on_the_sample(policy, 1)
+
+    def never(operation: Operation) -> bool:
+        del operation
+        return False
+
+    monkeypatch.setattr(transitions, "only_awaits_end", never)
+    node_count, jobs = sample_workload(1)
+    assert same(quick, replay(cluster(jobs, node_count), policy)[0])
 
 
 def test_the_lender_resumes_when_the_borrower_ends() -> None:
