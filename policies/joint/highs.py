@@ -19,7 +19,7 @@ from makeway.policies.joint.programme import Programme, programme_of
 if TYPE_CHECKING:
     import highspy
 
-MOST_CELLS = 400_000
+MOST_CELLS = 100_000
 """How many entries a programme may have: a larger one is not solved."""
 _TOLERANCE = 1e-5
 """By how much a bound of HiGHS may be too high."""
