@@ -145,8 +145,7 @@ def request_for(
     """
     cluster, now_s = commitments.cluster, commitments.cluster.now_s
     ends_s = now_s + duration_s if ends_s is None else ends_s
-    if unusable is None:
-        unusable = commitments.unusable(urgent, ends_s)
+    unusable = commitments.unusable(urgent, ends_s) if unusable is None else unusable
     suitable = _suitable(cluster, urgent, unusable)
     free = _free_for(commitments, urgent, suitable)
     ready_s, short = dict[str, float](), urgent.missing - len(free)

@@ -42,6 +42,7 @@ from makeway.policies.common.victims import VictimGroup, leavers, victim_groups
 from makeway.policies.common.waiting import Waiting, serves_more, without_room
 from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.components import joint_rules
+from makeway.policies.eviction.leaving_sets import Eviction, freed_nodes, in_words
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.joint.serving import jointly
 from makeway.policies.model import Action, Cluster, Decision, Job, Method
@@ -49,10 +50,9 @@ from makeway.policies.programme.candidates import candidates
 from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.programme.ends import ending_by_itself, ends_by_itself
 from makeway.policies.programme.fixing import best_plans
-from makeway.policies.programme.items import Departure, EvictionJob, eviction_job
+from makeway.policies.programme.items import EvictionJob, eviction_job
 from makeway.policies.programme.knapsack import EvictionPlan
 from makeway.policies.programme.leaving import (
-    WORDS,
     Turn,
     as_chosen,
     at_once_s,
@@ -276,16 +276,6 @@ def _plan(
     return best, when
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Eviction:
-    """Jobs of a chosen group that leave in one way because they use held nodes; or a job that shrinks."""
-
-    jobs: tuple[Job, ...]
-    departure: Departure
-    nodes: tuple[str, ...]
-    """The nodes that come free."""
-
-
 def _evict(
     request: Request,
     considered: tuple[VictimGroup, ...],
@@ -299,10 +289,10 @@ def _evict(
     """
     departures = {departure.item.job_ids: departure for departure in plan.departures}
     chosen = [(group, departures[group.job_ids]) for group in considered if group.job_ids in departures]
-    freed = [_freed(group, departure) for group, departure in chosen]
+    freed = [freed_nodes(group, departure) for group, departure in chosen]
     held = hold(request, tuple(name for nodes in freed for name in nodes))
     evictions = [
-        _Eviction(jobs=leavers(group, held), departure=departure, nodes=nodes)
+        Eviction(jobs=leavers(group, held), departure=departure, nodes=nodes)
         for (group, departure), nodes in zip(chosen, freed, strict=True)
         if not ends_by_itself(group, ending)
     ]
@@ -318,7 +308,7 @@ def _evict(
         actions=(held, *actions),
         rationale=rationale(
             request,
-            f"{needed(request)}: {_summary(evictions)}; "
+            f"{needed(request)}: {in_words(evictions)}; "
             f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in "
             f"{when.saved_by_s - now_s:.0f} s.",
             candidates=candidates(considered, plan, shrink=config.shrink),
@@ -326,14 +316,6 @@ def _evict(
             ready_s=max(request.releasing_s, when.saved_by_s),
         ),
     )
-
-
-def _freed(group: VictimGroup, departure: Departure) -> tuple[str, ...]:
-    """The nodes of a group that come free; a job that shrinks gives its last ones."""
-    if departure.method is not Method.SHRINK:
-        return group.nodes
-    spare = spare_nodes(group)
-    return spare[len(spare) - departure.given_node_count :]
 
 
 def item_of(group: VictimGroup, config: EvictionConfig, ahead_s: float = 0.0) -> EvictionJob:
@@ -367,7 +349,7 @@ def _wait_s(job: Job, application_s: float | None) -> float:
     return max(0.0, application_s - job.checkpoint.application_s)
 
 
-def _departures(request: Request, eviction: _Eviction, when: Turn) -> list[Action]:
+def _departures(request: Request, eviction: Eviction, when: Turn) -> list[Action]:
     """The actions by which the jobs of an eviction leave or shrink."""
     actions: list[Action] = []
     method = eviction.departure.method
@@ -377,26 +359,6 @@ def _departures(request: Request, eviction: _Eviction, when: Turn) -> list[Actio
             continue
         actions.extend(leave_actions(request, job, method, when))
     return actions
-
-
-def _summary(evictions: list[_Eviction]) -> str:
-    """Which jobs leave and how, and which shrink, in words."""
-    evicted = [
-        f"{_ids(eviction)} ({node_text(len(eviction.nodes))}, {WORDS[eviction.departure.method]})"
-        for eviction in evictions
-        if eviction.departure.method in WORDS
-    ]
-    shrunk = [
-        f"{_ids(eviction)} (by {node_text(len(eviction.nodes))})"
-        for eviction in evictions
-        if eviction.departure.given_node_count
-    ]
-    parts = (("evict", evicted), ("shrink", shrunk))
-    return " and ".join(f"{verb} {', '.join(texts)}" for verb, texts in parts if texts)
-
-
-def _ids(eviction: _Eviction) -> str:
-    return "+".join(job.job_id for job in eviction.jobs)
 
 
 EVICTION = Policy(
