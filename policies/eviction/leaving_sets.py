@@ -1,4 +1,5 @@
-"""The jobs of a chosen set that leave or shrink, the nodes that come free by it, and both in words. Pure functions.
+"""The jobs of a chosen set that leave or shrink, the nodes that come free by it, and both in words. Pure
+functions.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -39,9 +40,9 @@ def freed_nodes(group: VictimGroup, departure: Departure) -> tuple[str, ...]:
 def in_words(evictions: list[Eviction]) -> str:
     """Which jobs leave and how, and which shrink, in words. Pure functions.
 
-Reference:
-    Maurya et al., "Impact Analysis of Different Scheduling Policies for Preempting Jobs" (see `policy`).
-"""
+    Reference:
+        Maurya et al., "Impact Analysis of Different Scheduling Policies for Preempting Jobs" (see `policy`).
+    """
     evicted = [
         f"{_ids(eviction)} ({node_text(len(eviction.nodes))}, {WORDS[eviction.departure.method]})"
         for eviction in evictions
