@@ -14,6 +14,7 @@ FOREIGN_IN_POLICIES: Mapping[str, frozenset[str]] = {
     **{f"policies.programme.{name}": frozenset({"numpy"}) for name in ("bound", "fixing", "knapsack")},
     "policies.horizon.cp_sat": frozenset({"ortools"}),
     "policies.choice.highs": frozenset({"numpy", "highspy"}),
+    "policies.joint.highs": frozenset({"numpy", "highspy"}),
     **{
         f"policies.choice.{name}": frozenset({"numpy"})
         for name in (

@@ -14,7 +14,7 @@ import numpy as np
 from makeway.policies.choice.highs import MOST_NODES, SearchEffort
 from makeway.policies.joint.instance import JointInstance, JointResult
 from makeway.policies.joint.kinds import NodeKind
-from makeway.policies.joint.programme import Programme, programme_of
+from makeway.policies.joint.programme import JointProgramme, programme_of
 
 if TYPE_CHECKING:
     import highspy
@@ -115,7 +115,7 @@ def solve_whole(
     return JointResult(bound_node_s=min(least, choice.loss_node_s), choice=choice)
 
 
-def _solver(programme: Programme) -> "highspy.Highs":
+def _solver(programme: JointProgramme) -> "highspy.Highs":
     """HiGHS with the relaxed programme, on one thread."""
     import highspy
 

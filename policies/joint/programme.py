@@ -20,7 +20,7 @@ _Cell = tuple[int, float]
 
 
 @dataclass(slots=True)
-class Programme:
+class JointProgramme:
     """min `costs` x, `lower` <= A x <= `upper`, 0 <= x <= `most`, x whole; A by row."""
 
     costs: list[int] = field(default_factory=list[int])
@@ -48,7 +48,7 @@ class Programme:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class JointLayout:
     """Which columns mean what."""
 
     kinds: tuple[NodeKind, ...]
@@ -77,9 +77,9 @@ class Layout:
         return JointChoice(nodes=tuple(tuple(sorted(names)) for names in nodes), leaving=leaving)
 
 
-def programme_of(instance: JointInstance, kinds: Sequence[NodeKind]) -> tuple[Programme, Layout]:
+def programme_of(instance: JointInstance, kinds: Sequence[NodeKind]) -> tuple[JointProgramme, JointLayout]:
     """The programme of the choices of some kinds of nodes."""
-    programme, useful = Programme(), frozenset[str]().union(*(kind.jobs() for kind in kinds))
+    programme, useful = JointProgramme(), frozenset[str]().union(*(kind.jobs() for kind in kinds))
     jobs = sorted((job for job in instance.jobs if job.job_id in useful), key=lambda job: job.job_id)
     leaving = {
         job.job_id: tuple(
@@ -102,7 +102,7 @@ def programme_of(instance: JointInstance, kinds: Sequence[NodeKind]) -> tuple[Pr
         count = float(component.node_count)
         given = (column for (_, one), columns in filling.given.items() if one == index for column in columns)
         programme.row(((column, 1.0) for column in given), count, count)
-    layout = Layout(kinds=tuple(kinds), leaving=leaving, given=filling.given, covers=filling.covers)
+    layout = JointLayout(kinds=tuple(kinds), leaving=leaving, given=filling.given, covers=filling.covers)
     return programme, layout
 
 
@@ -118,7 +118,7 @@ def _ways(job: JointJob, budget_steps: int) -> list[WayToLeave]:
 class _Filling:
     """The columns and rows of the kinds of nodes."""
 
-    def __init__(self, programme: Programme, leaving: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, programme: JointProgramme, leaving: Mapping[str, Sequence[int]]) -> None:
         self.programme = programme
         self.leaving = leaving
         self.given: dict[tuple[int, int], tuple[int, ...]] = {}

@@ -26,7 +26,7 @@ _TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Relaxed:
+class JointRelaxation:
     """What the relaxed programme says."""
 
     least_node_s: int
@@ -35,7 +35,7 @@ class Relaxed:
     """The nodes that a choice below the limit may have, with the covers that it may use."""
 
 
-def relax(instance: JointInstance, bound: SharedBound, limit_node_s: int) -> Relaxed:
+def relax(instance: JointInstance, bound: SharedBound, limit_node_s: int) -> JointRelaxation:
     """The solution for all kinds of a bound; if it takes too many rounds, what is known by then.
 
     `limit_node_s`: only choices that lose less are looked for.
@@ -54,7 +54,7 @@ def relax(instance: JointInstance, bound: SharedBound, limit_node_s: int) -> Rel
             break
         inside += [outside[number] for number in sorted(prices.cheaper)]
         outside = [kind for number, kind in enumerate(outside) if number not in prices.cheaper]
-    return Relaxed(least_node_s=least, kinds=kept)
+    return JointRelaxation(least_node_s=least, kinds=kept)
 
 
 class _Prices:
