@@ -76,6 +76,8 @@ class Experiment:
     seed: int = 0
     policy: str = "none"
     """A name, or the path of a file that defines a policy."""
+    label: str = ""
+    """What the policy is called in the record. Empty: its own name."""
     policy_settings: Mapping[str, object] = field(default_factory=dict[str, object])
     limits: Limits | None = None
     """What urgent jobs may cost, and which jobs are protected. None: no limits."""
@@ -151,6 +153,7 @@ def run(
     finally:
         gc.unfreeze()
     record.excluded = len(workload.impossible)
+    record.policy = experiment.label or record.policy
     return record
 
 
