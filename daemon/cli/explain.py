@@ -29,6 +29,7 @@ from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.errors import JournalError
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Action, Candidate, Cluster, Method, Rationale, RunIdentity
+from makeway.policies.safety.prices import hours_text
 
 DECISIONS_LISTED = 20
 CANDIDATES_SHOWN = 60
@@ -230,25 +231,33 @@ def _render_rationale(why: Rationale, stored: StoredDecision, out: Console) -> N
         )
     )
     out.print(plain(why.summary))
-    out.print(plain(", ".join(f"{metric.title}: {value:g}" for metric, value in numbers(why))))
+    out.print(plain(", ".join(f"{metric.title}: {value:.0f}" for metric, value in numbers(why))))
     if not why.candidates:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("", "jobs", "how", "nodes", "node-hours lost", "free in", "note"):
-        table.add_column(
-            heading, justify="right" if heading in {"nodes", "node-hours lost", "free in"} else "left"
-        )
-    shown = sorted(
-        why.candidates, key=lambda candidate: (not candidate.chosen, candidate.loss_node_s, candidate.job_ids)
-    )
+    priced = any(candidate.price_node_s is not None for candidate in why.candidates)
+    prices = ("price (node-hours)",) if priced else ()
+    for heading in ("", "jobs", "how", "nodes", "node-hours lost", *prices, "free in", "note"):
+        table.add_column(heading, justify="left" if heading in {"", "jobs", "how", "note"} else "right")
+    shown = sorted(why.candidates, key=_rank)
     for candidate in shown[:CANDIDATES_SHOWN]:
-        table.add_row(*_cells(candidate, stored.cluster), style="bold" if candidate.chosen else None)
+        cells = _cells(candidate, stored.cluster, priced=priced)
+        table.add_row(*cells, style="bold" if candidate.chosen else None)
     out.print(table)
     if len(shown) > CANDIDATES_SHOWN:
         out.print(f"and {len(shown) - CANDIDATES_SHOWN} more (all of them with --json)")
 
 
-def _cells(candidate: Candidate, cluster: Cluster | None) -> tuple[Text, ...]:
+def _rank(candidate: Candidate) -> tuple[bool, int, int, tuple[str, ...]]:
+    """The chosen ones first, then the cheapest."""
+    lost_node_s, price_node_s = candidate.loss_node_s, candidate.price_node_s
+    first = lost_node_s if price_node_s is None else price_node_s
+    return not candidate.chosen, first, lost_node_s, candidate.job_ids
+
+
+def _cells(candidate: Candidate, cluster: Cluster | None, *, priced: bool) -> tuple[Text, ...]:
+    """A line of the table; with `priced` also the price."""
+    price_node_s = candidate.price_node_s
     stays = candidate.method is None
     measured = measured_count(candidate, cluster)
     cells = (
@@ -256,7 +265,8 @@ def _cells(candidate: Candidate, cluster: Cluster | None) -> tuple[Text, ...]:
         "+".join(candidate.job_ids),
         "stays" if candidate.method is None else WAYS[candidate.method],
         str(candidate.node_count),
-        "" if stays else f"{candidate.loss_node_s / 3600:.2f}",
+        "" if stays else hours_text(candidate.loss_node_s),
+        *(("" if price_node_s is None else hours_text(price_node_s),) if priced else ()),
         "" if stays else span(candidate.delay_s),
         candidate.note or (f"time measured ×{measured}" if measured else ""),
     )

@@ -22,6 +22,7 @@ from makeway.daemon.inspect.summary_values import (
     UrgentJobSummary,
 )
 from makeway.daemon.journal.store import Journal
+from makeway.policies.safety.prices import hours_text
 
 GROUPS_SHOWN = 15
 URGENT_SHOWN = 30
@@ -210,7 +211,7 @@ def _lender_cells(account: str, lenders: LenderTotals, *, measured: bool) -> tup
     node_s = [float(lenders.loss_node_s)]
     if measured:
         node_s += [lenders.actual.lost.node_s, lenders.actual.overhead.node_s]
-    hours_of_each = (f"{each / 3600:.2f}" for each in node_s)
+    hours_of_each = map(hours_text, node_s)
     return plain(account or "(none)"), str(lenders.jobs), *ways, *hours_of_each
 
 

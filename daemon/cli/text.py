@@ -10,6 +10,7 @@ from rich.text import Text
 from makeway.daemon.errors import printable
 from makeway.daemon.estimate.actual_losses import Cost
 from makeway.policies.model import Method
+from makeway.policies.safety.prices import hours_text
 
 PIPE_COLUMNS = 160
 """Width of the output if it is not a terminal."""
@@ -47,11 +48,11 @@ def span(seconds: float) -> str:
 
 def hours(cost: Cost) -> str:
     """A loss in node-hours, and in core-hours and GPU-hours where they are known and there are any."""
-    parts = [f"{cost.node_s / 3600:.2f} node-hours"]
+    parts = [f"{hours_text(cost.node_s)} node-hours"]
     if cost.core_s:
-        parts.append(f"{cost.core_s / 3600:.2f} core-hours")
+        parts.append(f"{hours_text(cost.core_s)} core-hours")
     if cost.gpu_s:
-        parts.append(f"{cost.gpu_s / 3600:.2f} GPU-hours")
+        parts.append(f"{hours_text(cost.gpu_s)} GPU-hours")
     return ", ".join(parts)
 
 

@@ -24,6 +24,7 @@ from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, question
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import Cluster, Job, Resources
+from makeway.policies.safety.prices import hours_text
 
 BAR_WIDTH = 24
 NAMES_SHOWN = 12
@@ -278,7 +279,7 @@ def _table(levels: tuple[LossLevel, ...]) -> Table:
         filled = round(BAR_WIDTH * loss / most) if most else 0
         table.add_row(
             span(level.from_s),
-            f"{loss / 3600:.2f}",
+            hours_text(loss),
             plain("█" * filled + "·" * (BAR_WIDTH - filled), style="red" if loss else "green"),
             plain(*_leavers(level)),
             *((plain(_shortened(level.nodes)),) if served else ()),

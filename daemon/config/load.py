@@ -3,7 +3,6 @@
 pydantic and YAML are imported by `load` alone.
 """
 
-import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -20,6 +19,7 @@ from makeway.adapters.registry import (
     find_adapter,
 )
 from makeway.daemon.config.mode import Mode
+from makeway.daemon.config.suggestion import closest
 from makeway.daemon.errors import UserError, printable
 from makeway.policies.contract import Policy
 
@@ -145,13 +145,6 @@ def _policy_name(config: Config) -> str:
 
     name = config.settings.policy.name
     return str(config.path.absolute().parent / name) if name.endswith(SUFFIX) else name
-
-
-def closest(word: str, known: Iterable[str]) -> str:
-    """`did you mean X?`, or the accepted words."""
-    choices = sorted(known)
-    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
-    return f"did you mean {near[0]}?" if near else f"accepted: {', '.join(choices) or 'nothing'}"
 
 
 def _choose_adapter(file: "ConfigFile", problems: "list[Problem]") -> AdapterType[Any] | None:

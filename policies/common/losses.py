@@ -52,6 +52,16 @@ def application_s(job: Job, now_s: float) -> float | None:
     return None if is_silent(job, now_s) else _expected_s(job, now_s)
 
 
+def wait_s(job: Job, regular_s: float | None) -> float:
+    """How much of `regular_s` passes before the regular checkpoint begins.
+
+    `regular_s`: as by `application_s`. None: there is no such checkpoint, and no wait.
+    """
+    if regular_s is None or job.checkpoint is None or job.checkpoint.application_s is None:
+        return 0.0
+    return max(0.0, regular_s - job.checkpoint.application_s)
+
+
 def is_silent(job: Job, now_s: float) -> bool:
     """Whether the job has missed so many regular checkpoints by now that none is expected of it any more.
 

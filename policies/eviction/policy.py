@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from makeway.policies.common.departures import NodeRelease
+from makeway.policies.common.losses import wait_s
 from makeway.policies.common.proposals import (
     cheapest_place,
     decide_each,
@@ -60,7 +61,7 @@ from makeway.policies.programme.leaving import (
     leave_actions,
     turn,
 )
-from makeway.policies.safety.prices import loss_node_s, price_node_s
+from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
 
 CELLS = 50_000_000
 """How many (item, nodes, bandwidth) cells concurrent checkpoints may use: beyond it, the bandwidth is divided
@@ -173,7 +174,7 @@ def make_room(
     request: Request,
     config: EvictionConfig,
     ending: Mapping[str, NodeRelease] = MappingProxyType({}),
-    pricing: Callable[[EvictionJob, VictimGroup], EvictionJob] = lambda item, group: item,
+    pricing: Callable[[EvictionJob, VictimGroup], EvictionJob] | None = None,
     *,
     by_loss: bool = False,
 ) -> Proposal:
@@ -184,7 +185,7 @@ def make_room(
         request: the request.
         config: the settings.
         ending: jobs that leave by themselves in time, by id. Nothing is done to them.
-        pricing: changes what it costs and how long it takes to leave whole nodes.
+        pricing: changes what leaving whole nodes costs and how long it takes. None: the loss alone counts.
         by_loss: whether past evictions do not raise the price of a kill.
     """
     if request.places:
@@ -216,9 +217,11 @@ def make_room(
     def item(group: VictimGroup) -> EvictionJob:
         plain = as_chosen(request, item_of(group, config, request.backlog.left_s))
         plain = replace(plain, loss_node_s=group.loss_node_s) if by_loss else plain
-        return ending_by_itself(pricing(plain, group), group, ending, now_s)
+        plain = plain if pricing is None else pricing(plain, group)
+        return ending_by_itself(plain, group, ending, now_s)
 
-    return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, item)
+    priced = pricing is not None
+    return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, item, priced=priced)
 
 
 def _latest_s(request: Request, config: EvictionConfig) -> float:
@@ -234,20 +237,25 @@ def _make_room_on_whole_nodes(
     ending: Mapping[str, NodeRelease],
     latest_s: float,
     item: Callable[[VictimGroup], EvictionJob],
+    *,
+    priced: bool,
 ) -> Proposal:
-    """The set of groups with the least loss, each of which leaves as a whole. `item`: what leaving costs."""
+    """The set of groups with the least loss, each of which leaves as a whole. `item`: what leaving costs.
+    `priced`: whether that is more than the loss.
+    """
     # A protected job may end by itself: its nodes serve, but nothing is done to it.
     able = [group for group in considered if not group.protected_by or ends_by_itself(group, ending)]
-    plan = _plan([item(group) for group in able], request, latest_s, config)
+    items = [item(group) for group in able]
+    prices = {one.job_ids: one for one in items} if priced else {}
+    plan = _plan(items, request, latest_s, config)
     if plan is None:
         text = (
-            f"{needed(request)}; no choice among "
-            f"{node_text(sum(len(group.nodes) for group in able))} "
+            f"{needed(request)}; no choice among {node_text(sum(len(group.nodes) for group in able))} "
             f"of {len(able)} {'candidate' if len(able) == 1 else 'candidates'} "
             f"frees them within {latest_s - request.cluster.now_s:.0f} s."
         )
-        return no_room(request, text, candidates(considered, None, shrink=config.shrink))
-    return _evict(request, considered, plan[0], config, plan[1], ending)
+        return no_room(request, text, candidates(considered, None, shrink=config.shrink, priced=prices))
+    return _evict(request, considered, plan[0], config, plan[1], ending, prices)
 
 
 def _plan(
@@ -283,6 +291,7 @@ def _evict(
     config: EvictionConfig,
     when: Turn,
     ending: Mapping[str, NodeRelease],
+    prices: Mapping[tuple[str, ...], EvictionJob],
 ) -> Proposal:
     """The hold, and the evictions of the plan. `when`: when its checkpoints are written. `ending`: jobs that
     leave by themselves.
@@ -309,9 +318,9 @@ def _evict(
         rationale=rationale(
             request,
             f"{needed(request)}: {in_words(evictions)}; "
-            f"{lost_node_s / 3600:.2f} node-hours are lost and the nodes are free in "
+            f"{hours_text(lost_node_s)} node-hours are lost and the nodes are free in "
             f"{when.saved_by_s - now_s:.0f} s.",
-            candidates=candidates(considered, plan, shrink=config.shrink),
+            candidates=candidates(considered, plan, shrink=config.shrink, priced=prices),
             loss_node_s=lost_node_s,
             ready_s=max(request.releasing_s, when.saved_by_s),
         ),
@@ -327,9 +336,8 @@ def item_of(group: VictimGroup, config: EvictionConfig, ahead_s: float = 0.0) ->
     """
     item = eviction_job(group)
     if item.application_s is not None and ahead_s:
-        wait_s = max(0.0, _wait_s(group.jobs[0], item.application_s) - ahead_s)
-        writing_s = item.application_s - _wait_s(group.jobs[0], item.application_s)
-        item = replace(item, application_s=wait_s + writing_s)
+        own_s = wait_s(group.jobs[0], item.application_s)
+        item = replace(item, application_s=max(0.0, own_s - ahead_s) + (item.application_s - own_s))
     spare = len(spare_nodes(group)) if config.shrink else 0
     if config.checkpoints == "serial" or len(group.jobs) != 1:
         return replace(item, spare_node_count=spare) if spare else item
@@ -338,7 +346,7 @@ def item_of(group: VictimGroup, config: EvictionConfig, ahead_s: float = 0.0) ->
         item,
         spare_node_count=spare,
         bandwidth_share=min(1.0, len(job.nodes) * config.node_gb_s / config.aggregate_gb_s),
-        application_wait_s=_wait_s(job, item.application_s),
+        application_wait_s=wait_s(job, item.application_s),
     )
 
 

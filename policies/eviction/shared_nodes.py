@@ -35,7 +35,7 @@ from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.common.victims import SharedCandidates
 from makeway.policies.model import Candidate, Job, Method
 from makeway.policies.programme.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
-from makeway.policies.safety.prices import loss_node_s, price_node_s
+from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
 
 
 def make_room_on_shared_nodes(
@@ -126,14 +126,14 @@ def _evict(request: Request, candidates: SharedCandidates, choice: Choice, when:
     named = ", ".join(f"{job.job_id} ({WORDS[method]})" for job, method in leaving)
     text = (
         f"{wanted(request)} is needed: evict {named} from {', '.join(choice.nodes)}; "
-        f"{lost_node_s / 3600:.2f} node-hours are lost and there is room in "
+        f"{hours_text(lost_node_s)} node-hours are lost and there is room in "
         f"{when.saved_by_s - now_s:.0f} s."
     )
     if not leaving:
         text = f"{wanted(request)} is needed: jobs that end in time leave it on {', '.join(choice.nodes)}."
     if not choice.proven:
         least = min(choice.bound_node_s, lost_node_s)
-        text += f" Any choice is priced at {least / 3600:.2f} node-hours or more."
+        text += f" Any choice is priced at {hours_text(least)} node-hours or more."
     if choice.ended_by_time:
         text += " The search was ended by its time limit: another run may choose otherwise."
     return Proposal(

@@ -13,7 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from makeway.policies.model import Job, Method
-from makeway.policies.safety.prices import HOUR_S, loss_node_s, node_equivalents, price_node_s
+from makeway.policies.safety.prices import (
+    hours_text,
+    loss_node_s,
+    node_equivalents,
+    price_node_s,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,7 @@ class PreemptionOverhead:
             return ""
         evictions = f"{self.past_evictions} past eviction{'' if self.past_evictions == 1 else 's'}"
         price = f" at its price after {evictions}," if self.is_raised else ""
-        return f"ranked by {self.ranked_node_s / HOUR_S:.2f} node-hours: lost work{price} and the setup"
+        return f"ranked by {hours_text(self.ranked_node_s)} node-hours: lost work{price} and the setup"
 
 
 def preemption_overhead(leaving: Iterable[tuple[Job, Method]], at_s: float) -> PreemptionOverhead:

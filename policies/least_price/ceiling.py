@@ -14,7 +14,7 @@ from makeway.policies.common.losses import evictions_loss_node_s, evictions_node
 from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Cluster
-from makeway.policies.safety.prices import HOUR_S, started_with
+from makeway.policies.safety.prices import HOUR_S, hours_text, started_with
 
 
 def machine_node_s(cluster: Cluster, machine_hours: float | None) -> float:
@@ -33,22 +33,22 @@ def refusal_of(
     before = cluster.lost_node_s
     cost_node_s = evictions_node_s(given.actions, cluster, at_s)
     kills_node_s = evictions_loss_node_s(given.actions, cluster, at_s)
-    text = f"{request.shortage} more nodes would cost {cost_node_s / HOUR_S:.4g} node-hours"
+    text = f"{request.shortage} more nodes would cost {hours_text(cost_node_s)} node-hours"
     together = started_with(cluster, request.urgent.job.job_id)
     # What earlier decisions cost besides lost work is not known.
     before_node_s = sum(before.get(one, 0.0) + request.evictions_node_s.get(one, 0.0) for one in together)
     ceiling_node_s = machine_node_s(cluster, config.ceiling_machine_hours)
     if cost_node_s and before_node_s + cost_node_s > ceiling_node_s:
-        after = f" after {before_node_s / HOUR_S:.4g} before" if before_node_s else ""
-        limit = ceiling_node_s / HOUR_S
-        return f"{text}{after}, the ceiling is {limit:.4g} (ceiling_machine_hours). No job is evicted."
+        after = f" after {hours_text(before_node_s)} before" if before_node_s else ""
+        limit = hours_text(ceiling_node_s)
+        return f"{text}{after}, the ceiling is {limit} (ceiling_machine_hours). No job is evicted."
     if config.budget_machine_hours is None:
         return None
     used_node_s = sum(before.values()) + sum(request.spent_node_s.values())
     budget_node_s = machine_node_s(cluster, config.budget_machine_hours)
     if kills_node_s and used_node_s + kills_node_s > budget_node_s:
         return (
-            f"{text}, {kills_node_s / HOUR_S:.4g} of them lost work, and {used_node_s / HOUR_S:.4g} of "
-            f"the {budget_node_s / HOUR_S:.4g} of a day are used (budget_machine_hours). No job leaves."
+            f"{text}, {hours_text(kills_node_s)} of them lost work, and {hours_text(used_node_s)} of "
+            f"the {hours_text(budget_node_s)} of a day are used (budget_machine_hours). No job leaves."
         )
     return None

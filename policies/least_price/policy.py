@@ -60,7 +60,7 @@ from makeway.policies.least_price.prices import Price, lost_node_s, price_node_s
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Cluster, Decision, OperationKind
 from makeway.policies.programme.items import EvictionJob
-from makeway.policies.safety.prices import HOUR_S, killed_node_s
+from makeway.policies.safety.prices import hours_text, killed_node_s
 
 
 def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
@@ -317,7 +317,7 @@ class _Pricing:
         )
 
     def _hours(self, given: Proposal) -> str:
-        return f"{self._cost_node_s(given) / HOUR_S:.4g}"
+        return hours_text(self._cost_node_s(given))
 
     def _cost_node_s(self, given: Proposal) -> int:
         """What a proposal costs when its evictions begin: at `again_s` if it waits."""

@@ -19,6 +19,9 @@ class Candidate:
     """How long it would take until the nodes are free."""
     chosen: bool = False
     note: str = ""
+    price_node_s: int | None = None
+    """Node-seconds by which the policy compares the choices: lost work, repeated setups and checkpoints,
+    raised by past evictions. None: it compares them by lost work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,16 +8,23 @@ Differs from the paper:
     Jobs that share nodes are one candidate, and malleable jobs may shrink.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from makeway.policies.common.requests import node_text
 from makeway.policies.common.shrinking import spare_nodes
 from makeway.policies.common.victims import VictimGroup, stays
 from makeway.policies.model import Candidate, Method
-from makeway.policies.programme.items import Departure
+from makeway.policies.programme.items import Departure, EvictionJob
 from makeway.policies.programme.knapsack import EvictionPlan
 
 
 def candidates(
-    considered: tuple[VictimGroup, ...], plan: EvictionPlan | None, *, shrink: bool
+    considered: tuple[VictimGroup, ...],
+    plan: EvictionPlan | None,
+    *,
+    shrink: bool,
+    priced: Mapping[tuple[str, ...], EvictionJob] = MappingProxyType({}),
 ) -> tuple[Candidate, ...]:
     """Every group with the price of each way to leave; a group that may not be evicted, with the reason.
 
@@ -25,6 +32,7 @@ def candidates(
         considered: the groups.
         plan: what is chosen among them. None: nothing.
         shrink: whether malleable jobs may give nodes without leaving.
+        priced: the items that they are compared by, by their jobs. Empty: they are compared by lost work.
     """
     chosen = {} if plan is None else {leaver.item.job_ids: leaver for leaver in plan.departures}
     found: list[Candidate] = []
@@ -40,7 +48,7 @@ def candidates(
         spare = len(spare_nodes(group)) if prices and shrink else 0
         if spare:
             prices = ((Method.SHRINK, 0, 0.0), *prices)
-        leaver = chosen.get(group.job_ids)
+        leaver, item = chosen.get(group.job_ids), priced.get(group.job_ids)
         for method, lost_node_s, delay_s in prices:
             if delay_s is not None:
                 taken = leaver is not None and leaver.method is method
@@ -52,6 +60,7 @@ def candidates(
                         loss_node_s=lost_node_s,
                         delay_s=delay_s,
                         chosen=taken,
+                        price_node_s=None if item is None else item.cost_node_s(method),
                         note=f"could give {node_text(spare)}" if method is Method.SHRINK else "",
                     )
                 )

@@ -45,6 +45,15 @@ _USUAL_SHARES: Final = {"max_loss_machine_share": 0.03, "max_loss_machine_share_
 _NONE: Final[Mapping[str, float]] = MappingProxyType({})
 
 
+def hours_text(amount_s: float) -> str:
+    """Seconds of nodes, cores or GPUs as hours for people: two decimals, or two significant digits if that is
+    more, or none where they are 0; never an exponent.
+    """
+    hours = amount_s / HOUR_S
+    places = 2 if abs(hours) >= 0.1 or not hours else 1 - math.floor(math.log10(abs(hours)))
+    return f"{hours:.{places}f}".removesuffix(".00")
+
+
 def reported_s(job: Job, now_s: float) -> float | None:
     """When the last checkpoint of the present run was complete. None: none is known.
 
@@ -185,16 +194,16 @@ def price_refusal(
     """
     if not cost_node_s:
         return None
-    text = f"it would cost {_hours(cost_node_s)} node-hours"
+    text = f"it would cost {hours_text(cost_node_s)} node-hours"
     for one in _ceilings(cluster, for_job_id, others):
         if one.before_node_s + cost_node_s <= one.limit_node_s:
             continue
         if one.refusal is Refusal.MAX_LOSS:
-            before = f" after {_hours(one.before_node_s)} before" if one.before_node_s else ""
-            return one.refusal, f"{text}{before}, the limit is {_hours(one.limit_node_s)} ({one.keys})"
+            before = f" after {hours_text(one.before_node_s)} before" if one.before_node_s else ""
+            return one.refusal, f"{text}{before}, the limit is {hours_text(one.limit_node_s)} ({one.keys})"
         return one.refusal, (
-            f"{text}, and {_hours(one.before_node_s)} of the {_hours(one.limit_node_s)} of {one.whose} are "
-            f"used ({one.keys})"
+            f"{text}, and {hours_text(one.before_node_s)} of the {hours_text(one.limit_node_s)} of "
+            f"{one.whose} are used ({one.keys})"
         )
     return None
 
@@ -311,8 +320,8 @@ class Spending(NamedTuple):
     @property
     def text(self) -> str:
         """For people, such as `user beam: 12.5 of 40 node-hours`."""
-        limit = "" if self.limit_node_s is None else f" of {_hours(self.limit_node_s)}"
-        return f"{self.whose}{': ' if self.whose else ''}{_hours(self.node_s)}{limit} node-hours"
+        limit = "" if self.limit_node_s is None else f" of {hours_text(self.limit_node_s)}"
+        return f"{self.whose}{': ' if self.whose else ''}{hours_text(self.node_s)}{limit} node-hours"
 
 
 def spending(cluster: Cluster) -> tuple[Spending, ...]:
@@ -344,7 +353,3 @@ def _limit(limits: Limits, node_count: int, amount_key: str, share_key: str) -> 
     share_node_s = share * node_count * 24.0 * HOUR_S
     amount_node_s = amount * HOUR_S
     return (share_node_s, share_key) if share_node_s > amount_node_s else (amount_node_s, amount_key)
-
-
-def _hours(node_s: float) -> str:
-    return f"{node_s / HOUR_S:.4g}"

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from makeway.policies.common.losses import system_s
 from makeway.policies.contract import require_durations
 from makeway.policies.model import Job
-from makeway.policies.safety.prices import HOUR_S, loss_node_s, price_node_s
+from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
 
 MOST_WEIGHT = 10.0
 """Costs stay finite up to here."""
@@ -181,7 +181,7 @@ def price_note(jobs: Iterable[Job], now_s: float, config: WcjsConfig) -> str:
     counted_node_s = sum(price_node_s(job, now_s) for job in killed)
     if counted_node_s == sum(loss_node_s(job, now_s) for job in killed):
         return ""
-    return f"; lost work counts as {counted_node_s / HOUR_S:.2f} node-hours after past evictions"
+    return f"; lost work counts as {hours_text(counted_node_s)} node-hours after past evictions"
 
 
 def _remaining_share(job: Job, now_s: float) -> float:

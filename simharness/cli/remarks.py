@@ -5,38 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from makeway.daemon.errors import counted
 from makeway.simharness.cli.output import measure_settings
 
 if TYPE_CHECKING:
     from makeway.simharness.run.experiment import Experiment, Workload
 
-_SHOWN_IMPOSSIBLE = 5
-
 
 def warn(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
     """Say on standard error how the trace was read, which jobs were left out, and whether none is urgent."""
-    if workload.reading:
-        click.echo(f"makeway: {workload.reading}", err=True)
-    if workload.bad:
-        click.echo(f"makeway: {counted(workload.bad, 'damaged line')} skipped", err=True)
-    if workload.dropped:
-        click.echo(
-            f"makeway: {counted(workload.dropped, 'job')} without a run time or a size left out", err=True
-        )
-    if workload.parts:
-        lines = counted(workload.parts, "partial execution")
-        click.echo(f"makeway: {lines} left out, because the job has a line of its own", err=True)
-    if workload.impossible:
-        unit = "processor" if workload.unit == "processor" else "node"
-        shown = ", ".join(f"{job} ({size} {unit}s)" for job, size in workload.impossible[:_SHOWN_IMPOSSIBLE])
-        rest = len(workload.impossible) - _SHOWN_IMPOSSIBLE
-        more = f" and {rest} more" if rest > 0 else ""
-        click.echo(
-            f"makeway: {counted(len(workload.impossible), 'job')} larger than the machine of "
-            f"{workload.node_count} {unit}s left out: {shown}{more}",
-            err=True,
-        )
+    from makeway.simharness.run.remarks import workload_remarks
+
+    for remark in workload_remarks(workload):
+        click.echo(f"makeway: {remark}", err=True)
     if not workload.urgent and any(experiment.policy != "none" for experiment in experiments):
         click.echo(
             "makeway: no job of this workload is urgent: see --workload, --urgent and --class", err=True
@@ -57,7 +37,7 @@ def _warn_of_deadlines(workload: "Workload", experiments: "Sequence[Experiment]"
             one.policy_settings,
             limits_s,
             measured_s,
-            called=one.policy,
+            called=one.label,
             sets_both="--start-within",
         )
         if remark is not None:

@@ -47,6 +47,7 @@ class ReplayOptions:
     classes: tuple[str, ...]
     urgent_share: float | None
     start_within: float | None
+    limits: str
     seed: int
     seeds: int | None
     workers: int
@@ -101,6 +102,13 @@ class ReplayOptions:
     "urgent:queue=1, evictable:user=7,9.",
 )
 @click.option("--start-within", type=duration, help="An urgent job that starts within this time is on time.")
+@click.option(
+    "--limits",
+    type=click.Choice(["none", "default"]),
+    default="none",
+    show_default=True,
+    help="The site's limits: none, or those of a daemon whose configuration says nothing about them.",
+)
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all randomness."
 )
@@ -162,11 +170,13 @@ def replay(**values: Any) -> None:
     """
     from makeway.daemon.config.policy_finder import find_policy
     from makeway.simharness.run.experiment import ExperimentError
+    from makeway.simharness.run.labels import policy_labels
 
     options = ReplayOptions(**values)
     base = experiment_of(options)
     chosen = tuple(dict.fromkeys(options.policies)) or ("none",)
-    experiments = [with_policy(base, name, options.settings) for name in chosen]
+    labels = policy_labels(chosen)
+    experiments = [replace(with_policy(base, name, options.settings), label=labels[name]) for name in chosen]
     several = options.seeds is not None and options.seeds > 1
     if several and (options.journal is not None or options.report is not None):
         raise ExperimentError("--journal and --report are about one replay: leave --seeds away")
@@ -220,6 +230,7 @@ def experiment_of(options: ReplayOptions) -> "Experiment":
     from makeway.simharness.engine.scheduler import Backfill, Order
     from makeway.simharness.engine.shared.nodes import Packing
     from makeway.simharness.run.experiment import Experiment, ExperimentError
+    from makeway.simharness.run.limits import ReplayLimits, limits_of
     from makeway.simharness.workloads.classes import parse_class
     from makeway.simharness.workloads.unit import TraceUnit
 
@@ -249,6 +260,7 @@ def experiment_of(options: ReplayOptions) -> "Experiment":
         poll_interval_s=options.poll,
         poke=not options.no_poke,
         check=not options.no_check,
+        limits=None if options.limits == ReplayLimits.NONE else limits_of(ReplayLimits(options.limits)),
         seed=options.seed,
         journal=options.journal,
     )
@@ -297,11 +309,11 @@ def _replay_once(experiments: "Sequence[Experiment]", records: "list[ReplayRecor
             nonlocal refused
             refused += sum(action.outcome == "refused" for action in report.actions)
 
-        with progress(experiment.policy, workload) as advance:
+        with progress(experiment.label, workload) as advance:
             records.append(run(experiment, workload, advance, count))
         if refused and not any(entry.evictions or entry.shrinks for entry in records[-1].jobs):
             text = (
-                f"no job left its nodes, and actions of policy {experiment.policy} were refused: {refused:,}"
+                f"no job left its nodes, and actions of policy {experiment.label} were refused: {refused:,}"
             )
             click.echo(f"makeway: {text}; --journal FILE and `makeway explain` say why", err=True)
 

@@ -1,5 +1,6 @@
 """The commands `sweep` and `compare`: many replays, and what their results say."""
 
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -33,18 +34,20 @@ def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_ru
     from makeway.simharness.papers.common.cache import ResultCache
     from makeway.simharness.papers.reproduce import run_all
     from makeway.simharness.sweep.cell import run_cell
-    from makeway.simharness.sweep.grid import files_of, read_grid, remarks
+    from makeway.simharness.sweep.check import deadline_remarks, trace_remarks
+    from makeway.simharness.sweep.grid import files_of, read_grid
     from makeway.simharness.sweep.table import require_pyarrow, write_results
 
     found = read_grid(grid)
     click.echo(f"makeway: {counted(len(found), 'cell')}", err=True)
-    for remark in remarks(found):
+    target = out or grid.with_suffix(".parquet")
+    if not dry_run:
+        require_pyarrow()
+        require_outputs(None, {"--out": target}, [grid, *files_of(found)])
+    for remark in chain(deadline_remarks(found), trace_remarks(found)):
         click.echo(f"makeway: {remark}", err=True)
     if dry_run:
         return
-    require_pyarrow()
-    target = out or grid.with_suffix(".parquet")
-    require_outputs(None, {"--out": target}, [grid, *files_of(found)])
     kept = cells or target.with_name(f"{target.name}.cells")
     if not kept.parent.is_dir():
         raise UserError(f"--cells {kept}: there is no folder {kept.parent}; make it first")

@@ -13,6 +13,7 @@ from makeway.simharness.history.source import HistorySource, hidden
 from makeway.simharness.results.formats import Unit, format_number
 from makeway.simharness.results.measures import ALL, GroupMeasures, Measures, MeasureSettings, measure
 from makeway.simharness.run.experiment import Experiment, run
+from makeway.simharness.run.limits import ReplayLimits, limits_of, with_ceiling
 
 NO_MAKEWAY = "none"
 DEFAULT_POLICY = "least-price"
@@ -115,7 +116,7 @@ def record_of(trial: HistoryTrial) -> ReplayRecord:
         trace=history.workload.name,
         policy=trial.policy,
         policy_settings=trial.policy_settings,
-        limits=with_ceiling(history.rules.limits, trial.max_loss_node_hours),
+        limits=limits_with(history.rules.limits, trial.max_loss_node_hours),
         backfill=trial.backfill,
         order=trial.order,
         poll_interval_s=trial.poll_interval_s,
@@ -130,11 +131,9 @@ def record_of(trial: HistoryTrial) -> ReplayRecord:
     return record
 
 
-def with_ceiling(limits: Limits | None, max_loss_node_hours: float | None) -> Limits:
+def limits_with(limits: Limits | None, max_loss_node_hours: float | None) -> Limits:
     """The site's limits with this ceiling, whatever the size of the machine. None: those of replays, none."""
-    from makeway.simharness.run.replay import UNPRICED
-
-    return replace(limits or UNPRICED, max_loss_node_hours=max_loss_node_hours, max_loss_machine_share=0.0)
+    return with_ceiling(limits_of(ReplayLimits.NONE) if limits is None else limits, max_loss_node_hours)
 
 
 def settings_of(source: HistorySource) -> MeasureSettings:

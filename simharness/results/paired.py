@@ -1,6 +1,9 @@
-"""Two settings compared on the same workloads: means of paired differences and ratios, with 95% intervals."""
+"""Two settings compared on the same workloads: means of paired differences and ratios, with 95% intervals.
 
-from collections.abc import Sequence
+Pairs of one group are not independent of each other. A group counts by its mean, as one value.
+"""
+
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import exp
 
@@ -22,12 +25,14 @@ class Interval:
     mean: float
     """Of differences the arithmetic mean, of ratios the geometric one."""
     pairs: int
+    groups: int
+    """Of pairs: as many independent values the interval has."""
     t_low: float | None
     t_high: float | None
-    """By Student's t (of the logarithms, for ratios). None: fewer than two pairs."""
+    """By Student's t (of the logarithms, for ratios). None: fewer than two groups."""
     boot_low: float | None
     boot_high: float | None
-    """By the percentiles of `RESAMPLES` resamples of the pairs. None: fewer than two pairs."""
+    """By the percentiles of `RESAMPLES` resamples of the groups. None: fewer than two groups."""
 
     @property
     def decided(self) -> bool:
@@ -46,24 +51,48 @@ class Interval:
 
 
 def resampled(count: int) -> npt.NDArray[np.int64]:
-    """Which pairs each resample takes, with repetition; of shape (RESAMPLES, count)."""
+    """Which of `count` values each resample takes, with repetition; of shape (RESAMPLES, count)."""
     return np.random.default_rng(_SEED).integers(0, count, (RESAMPLES, count))
 
 
-def mean_difference(differences: Sequence[float]) -> Interval | None:
-    """The mean of paired differences. None: there are none."""
+def group_means(
+    values: Sequence[Sequence[float]] | Sequence[float], groups: Sequence[Hashable]
+) -> npt.NDArray[np.float64]:
+    """The mean of each group's values, in the order of the groups' first values.
+
+    Args:
+        values: one entry, or a row of entries, for each pair.
+        groups: the group of each.
+    """
+    places: dict[Hashable, list[int]] = {}
+    for place, group in enumerate(groups):
+        places.setdefault(group, []).append(place)
+    found = np.asarray(values, dtype=np.float64)
+    return np.array([found[own].mean(axis=0) for own in places.values()], dtype=np.float64)
+
+
+def mean_difference(
+    differences: Sequence[float], groups: Sequence[Hashable] | None = None
+) -> Interval | None:
+    """The mean of paired differences. None: there are none.
+
+    `groups`: of each pair. None: every pair is a group of its own.
+    """
     if not differences:
         return None
-    values = np.asarray(differences, dtype=np.float64)
-    mean = float(values.mean())
+    values = group_means(differences, range(len(differences)) if groups is None else groups)
+    mean, pairs = float(values.mean()), len(differences)
     if values.size < 2:
-        return Interval(mean=mean, pairs=1, t_low=None, t_high=None, boot_low=None, boot_high=None)
+        return Interval(
+            mean=mean, pairs=pairs, groups=1, t_low=None, t_high=None, boot_low=None, boot_high=None
+        )
     half = student_t975(values.size - 1) * float(values.std(ddof=1)) / float(np.sqrt(values.size))
     means = values[resampled(values.size)].mean(axis=1)
     low, high = np.percentile(means, (_LOW, _HIGH))
     return Interval(
         mean=mean,
-        pairs=int(values.size),
+        pairs=pairs,
+        groups=int(values.size),
         t_low=mean - half,
         t_high=mean + half,
         boot_low=float(low),
@@ -71,15 +100,26 @@ def mean_difference(differences: Sequence[float]) -> Interval | None:
     )
 
 
-def mean_ratio(pairs: Sequence[tuple[float, float]]) -> Interval | None:
-    """The geometric mean of first / second over the pairs in which both are above 0. None: there are none."""
-    logs = [float(np.log(first / second)) for first, second in pairs if first > 0 and second > 0]
-    found = mean_difference(logs)
+def mean_ratio(
+    pairs: Sequence[tuple[float, float]], groups: Sequence[Hashable] | None = None
+) -> Interval | None:
+    """The geometric mean of first / second over the pairs in which both are above 0. None: there are none.
+
+    `groups`: of each pair. None: every pair is a group of its own.
+    """
+    logs = {
+        place: float(np.log(first / second))
+        for place, (first, second) in enumerate(pairs)
+        if first > 0 and second > 0
+    }
+    own = list(logs) if groups is None else [groups[place] for place in logs]
+    found = mean_difference(list(logs.values()), own)
     if found is None:
         return None
     return Interval(
         mean=exp(found.mean),
         pairs=found.pairs,
+        groups=found.groups,
         t_low=_exp(found.t_low),
         t_high=_exp(found.t_high),
         boot_low=_exp(found.boot_low),

@@ -3,7 +3,6 @@
 A description is a value that another process can be given, so that seeds run side by side.
 """
 
-import difflib
 import gc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from makeway.daemon.config.policy_finder import find_policy
+from makeway.daemon.config.suggestion import closest
 from makeway.daemon.errors import UserError
 from makeway.policies.contract import Policy
 from makeway.policies.model import JobKind, Limits, Resources
@@ -76,6 +76,8 @@ class Experiment:
     seed: int = 0
     policy: str = "none"
     """A name, or the path of a file that defines a policy."""
+    label: str = ""
+    """What the policy is called in the record. Empty: its own name."""
     policy_settings: Mapping[str, object] = field(default_factory=dict[str, object])
     limits: Limits | None = None
     """What urgent jobs may cost, and which jobs are protected. None: no limits."""
@@ -151,6 +153,7 @@ def run(
     finally:
         gc.unfreeze()
     record.excluded = len(workload.impossible)
+    record.policy = experiment.label or record.policy
     return record
 
 
@@ -192,9 +195,7 @@ def policy_config(name: str, config_type: type[Any], settings: Mapping[str, obje
     known = [each.name for each in fields(config_type)]
     for key in settings:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known) or 'none'}"
-            raise ExperimentError(f"--set {key}: policy {name} has no such setting; {hint}")
+            raise ExperimentError(f"--set {key}: policy {name} has no such setting; {closest(key, known)}")
     if not settings:
         return config_type()
     from pydantic import TypeAdapter, ValidationError

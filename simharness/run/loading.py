@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from makeway.daemon.errors import counted
-from makeway.policies.model import CPU, JobKind, Resources
+from makeway.policies.model import CPU, MEMORY, JobKind, Resources
 from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.run.collector import rare_collections
 from makeway.simharness.run.experiment import SAMPLE, Experiment, ExperimentError, Workload, storage_of
@@ -156,8 +156,18 @@ def _with_openb_classes(jobs: list[SimJob], experiment: Experiment) -> list[SimJ
 
 
 def shape(capacity: Resources) -> str:
-    """Amounts as the option --node has them."""
-    return ",".join(f"{name}={amount}" for name, amount in capacity.amounts)
+    """Amounts as the option --node takes them."""
+    return ",".join(
+        f"{name}={_memory(amount) if name == MEMORY else amount}" for name, amount in capacity.amounts
+    )
+
+
+def _memory(megabytes: int) -> str:
+    """An amount of memory in the largest unit that gives a whole number."""
+    for unit, size in (("T", 1024**2), ("G", 1024)):
+        if megabytes % size == 0:
+            return f"{megabytes // size}{unit}"
+    return f"{megabytes}M"
 
 
 def _reading(trace: "Trace", *, chosen: bool) -> str:
@@ -179,7 +189,11 @@ def _reading(trace: "Trace", *, chosen: bool) -> str:
         case _:
             assert_never(trace.unit)
     share = f"{trace.below_a_node:.0%} of the jobs ask for less than the {per_node} processors of a node"
-    choice = "as the options say" if chosen else f"--unit {other} for the other reading"
+    choice = (
+        "as the options say"
+        if chosen
+        else f"--unit {other}, or unit {other} in a grid, for the other reading"
+    )
     return f"{trace.name} is read by {taken}: {share}; {choice}"
 
 

@@ -7,8 +7,8 @@ from makeway.policies.model import JobKind
 from makeway.simharness.engine.scheduler import Backfill, Order
 from makeway.simharness.results.measures import MeasureSettings, Number, measure, numbers
 from makeway.simharness.run.experiment import Experiment, run
+from makeway.simharness.run.limits import ReplayLimits, limits_of
 from makeway.simharness.run.loading import load_workload
-from makeway.simharness.run.replay import UNPRICED
 from makeway.simharness.workloads.unit import TraceUnit
 
 BATCH = "batch"
@@ -32,7 +32,8 @@ class SweepCell:
     policy: str
     policy_settings: Mapping[str, object] = field(default_factory=dict[str, object])
     max_loss_node_hours: float | None = None
-    """What evictions for one urgent job may lose. None: no limit."""
+    """What evictions for one urgent job may lose. None: what `limits` says of it."""
+    limits: ReplayLimits = ReplayLimits.NONE
     backfill: Backfill = Backfill.EASY
     order: Order = Order.FCFS
     unit: TraceUnit | None = None
@@ -50,6 +51,7 @@ class SweepCell:
             "seed": self.seed,
             "policy": self.label,
             "max_loss_node_hours": self.max_loss_node_hours,
+            "limits": self.limits.value,
             "backfill": self.backfill.value,
             "order": self.order.value,
             "unit": None if self.unit is None else self.unit.value,
@@ -69,19 +71,15 @@ class CellResult:
     numbers: dict[str, Number]
 
 
-def run_cell(cell: SweepCell) -> CellResult:
-    """Replay and measure one cell: what one worker process does.
-
-    Raises:
-        UserError: the trace, the policy or a setting cannot be used.
-    """
-    experiment = Experiment(
+def experiment_of(cell: SweepCell) -> Experiment:
+    """What a cell replays."""
+    return Experiment(
         trace=cell.trace,
         synthesis=cell.synthesis,
         seed=cell.seed,
         policy=cell.policy,
         policy_settings=cell.policy_settings,
-        limits=replace(UNPRICED, max_loss_node_hours=cell.max_loss_node_hours, max_loss_machine_share=0.0),
+        limits=limits_of(cell.limits, cell.max_loss_node_hours),
         backfill=cell.backfill,
         order=cell.order,
         unit=cell.unit,
@@ -90,6 +88,15 @@ def run_cell(cell: SweepCell) -> CellResult:
         start_within_s=cell.start_within_s,
         poll_interval_s=cell.poll_interval_s,
     )
+
+
+def run_cell(cell: SweepCell) -> CellResult:
+    """Replay and measure one cell: what one worker process does.
+
+    Raises:
+        UserError: the trace, the policy or a setting cannot be used.
+    """
+    experiment = experiment_of(cell)
     workload = load_workload(experiment)
     record = run(experiment, workload)
     medium, large = (share * workload.node_count for share in (_MEDIUM_FROM, _LARGE_FROM))

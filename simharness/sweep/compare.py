@@ -6,11 +6,14 @@ from statistics import fmean
 
 import numpy as np
 
-from makeway.simharness.results.paired import Interval, mean_difference, mean_ratio, resampled
+from makeway.simharness.results.paired import Interval, group_means, mean_difference, mean_ratio, resampled
+from makeway.simharness.run.limits import ReplayLimits
 from makeway.simharness.sweep.table import Cell, ResultRow, ResultsError
 
-CHOICE_KEYS = ("policy", "max_loss_node_hours")
+CHOICE_KEYS = ("policy", "max_loss_node_hours", "limits")
 """What a site chooses; all other keys describe the case."""
+DRAW_KEYS = ("trace", "seed")
+"""Cases that have these in common share their jobs: they are not independent of each other."""
 ON_TIME = "on_demand.on_time_rate"
 COST = "cost_node_hours"
 NEAR_BEST = 0.01
@@ -19,18 +22,18 @@ NEAR_BEST = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepChoice:
-    """One policy at one ceiling of loss, in every case."""
+    """One policy at one ceiling of loss, under the same limits, in every case."""
 
     name: str
     policy: str
     on_time: float
-    """Mean share of urgent jobs on time, over the cases."""
+    """Mean share of urgent jobs on time, over the draws."""
     cost: float
     """Mean of lost work, repeated setups and checkpoints, in node-hours."""
     on_frontier: bool
     """Whether no other choice has at least its on-time share at a lower cost, or more at the same."""
     best_share: float
-    """In which share of the resamples of the cases it is the best choice."""
+    """In which share of the resamples of the draws it is the best choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,8 @@ class Compared:
 
     cases: int
     """Traces x workloads x seeds x settings in which every choice has a result."""
+    draws: int
+    """Traces x seeds of these cases: as many independent values there are."""
     left_out: int
     """Cases without urgent jobs, or in which a choice has no result."""
     against: str
@@ -111,6 +116,7 @@ def compare(rows: Sequence[ResultRow], against: str | None = None) -> Compared:
     base = against or names[0]
     return Compared(
         cases=len(whole),
+        draws=len({_draw(case[base]) for case in whole}),
         left_out=len(by_case) - len(whole),
         against=base,
         choices=_choices(names, whole),
@@ -124,12 +130,13 @@ def compare(rows: Sequence[ResultRow], against: str | None = None) -> Compared:
 
 
 def choice_name(key: Mapping[str, Cell]) -> str:
-    """What a choice is called: the policy and, if there is one, its ceiling."""
-    ceiling = key["max_loss_node_hours"]
-    if ceiling is None:
-        return str(key["policy"])
-    number = f"{ceiling:g}"
-    return f"{key['policy']} ≤ {number if float(number) == ceiling else ceiling} node-h"
+    """What a choice is called: the policy and, if it has them, its ceiling and its limits."""
+    ceiling, limits = key["max_loss_node_hours"], key["limits"]
+    name = str(key["policy"])
+    if ceiling is not None:
+        number = f"{ceiling:g}"
+        name += f" ≤ {number if float(number) == ceiling else ceiling} node-h"
+    return name if limits in (None, ReplayLimits.NONE) else f"{name}, {limits} limits"
 
 
 def value_of(row: ResultRow, number: str) -> float | None:
@@ -146,6 +153,10 @@ def _case(key: Mapping[str, Cell]) -> tuple[tuple[str, Cell], ...]:
     return tuple((name, value) for name, value in key.items() if name not in CHOICE_KEYS)
 
 
+def _draw(row: ResultRow) -> tuple[Cell, ...]:
+    return tuple(row.key[name] for name in DRAW_KEYS)
+
+
 def _told(key: Mapping[str, Cell]) -> str:
     """A case in words: what is known of it."""
     return ", ".join(f"{name} {value}" for name, value in _case(key) if value is not None)
@@ -157,22 +168,28 @@ def _has_urgent(rows: Iterable[ResultRow]) -> bool:
 
 def _comparison(name: str, number: str, pairs: Sequence[tuple[ResultRow, ResultRow]]) -> Comparison:
     values = [(value_of(own, number), value_of(base, number)) for own, base in pairs]
-    known = [(own, base) for own, base in values if own is not None and base is not None]
+    known = [
+        ((own, base), _draw(row))
+        for (own, base), (row, _) in zip(values, pairs, strict=True)
+        if own is not None and base is not None
+    ]
+    both, draws = [one for one, _ in known], [draw for _, draw in known]
     return Comparison(
         choice=name,
         number=number,
-        difference=mean_difference([own - base for own, base in known]),
-        ratio=mean_ratio(known),
-        without_ratio=sum(1 for own, base in known if own <= 0 or base <= 0),
+        difference=mean_difference([own - base for own, base in both], draws),
+        ratio=mean_ratio(both, draws),
+        without_ratio=sum(1 for own, base in both if own <= 0 or base <= 0),
     )
 
 
 def _choices(names: Sequence[str], cases: Sequence[Mapping[str, ResultRow]]) -> tuple[SweepChoice, ...]:
-    on_time = np.array(
-        [[value_of(case[name], ON_TIME) for name in names] for case in cases], dtype=np.float64
+    draws = [_draw(case[names[0]]) for case in cases]
+    on_time, cost = (
+        group_means([[value_of(case[name], number) or 0.0 for name in names] for case in cases], draws)
+        for number in (ON_TIME, COST)
     )
-    cost = np.array([[value_of(case[name], COST) for name in names] for case in cases], dtype=np.float64)
-    picks = resampled(len(cases))
+    picks = resampled(len(on_time))
     # Of shape (resamples, choices): the means of each resample.
     shares, costs = on_time[picks].mean(axis=1), cost[picks].mean(axis=1)
     near = shares >= shares.max(axis=1, keepdims=True) - NEAR_BEST

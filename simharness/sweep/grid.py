@@ -5,28 +5,37 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from makeway.adapters.site.sections import Section
+from makeway.daemon.cli.options import duration_s
 from makeway.daemon.config import yaml_file
 from makeway.daemon.config.load import problems_of
 from makeway.daemon.config.policy_finder import SUFFIX, find_policy
 from makeway.daemon.config.yaml_file import Problem
 from makeway.policies.contract import PolicyError
 from makeway.simharness.engine.scheduler import Backfill, Order
-from makeway.simharness.results.measures import MeasureSettings
-from makeway.simharness.run.deadlines import deadline_remark
 from makeway.simharness.run.experiment import SAMPLE, ExperimentError, policy_config
+from makeway.simharness.run.labels import policy_labels
+from makeway.simharness.run.limits import ReplayLimits
 from makeway.simharness.sweep.cell import SweepCell
 from makeway.simharness.workloads.openb import is_openb
-from makeway.simharness.workloads.sample import START_WITHIN_S
 from makeway.simharness.workloads.unit import TraceUnit
 
 Synthesis = Literal["W1", "W2", "W3", "W4", "W5"]
 _POLICY = "a list of policies: a name, or a mapping with name, label and settings"
+_OF_LIMITS = ("max_loss_node_hours", "limits")
+"""The settings that only concern policies that take something."""
+_DURATIONS = "or durations such as 5m"
 _SEED = Annotated[int, Field(ge=0, lt=2**32)]
+
+
+def _seconds(text: str) -> float | str:
+    """A duration in seconds. What is none is left as it is, for the check to refuse."""
+    found = duration_s(text)
+    return text if found is None else found
 
 
 class GridPolicy(Section):
@@ -41,7 +50,12 @@ class GridSettings(Section):
     """What else may vary; every combination runs. Each value is a list."""
 
     max_loss_node_hours: tuple[float | None, ...] = Field(
-        default=(None,), min_length=1, description="a list of node-hours from 0 on, or null for no limit"
+        default=(None,),
+        min_length=1,
+        description="a list of node-hours from 0 on, or null: see limits",
+    )
+    limits: tuple[Literal["none", "default"], ...] = Field(
+        default=("none",), min_length=1, description="a list of none, default: the site's limits"
     )
     backfill: tuple[Literal["none", "easy", "easy-cqsim", "conservative"], ...] = Field(
         default=("easy",), min_length=1, description="a list of none, easy, easy-cqsim, conservative"
@@ -63,11 +77,18 @@ class GridSettings(Section):
         default=(None,), min_length=1, description="a list of shares from 0 to 1, or null"
     )
     start_within_s: tuple[Annotated[float, Field(gt=0)] | None, ...] = Field(
-        default=(None,), min_length=1, description="a list of seconds above 0, or null"
+        default=(None,), min_length=1, description=f"a list of seconds above 0, {_DURATIONS}, or null"
     )
     poll_interval_s: tuple[Annotated[float, Field(gt=0)], ...] = Field(
-        default=(30.0,), min_length=1, description="a list of seconds above 0"
+        default=(30.0,), min_length=1, description=f"a list of seconds above 0, {_DURATIONS}"
     )
+
+    @field_validator("start_within_s", "poll_interval_s", mode="before")
+    @classmethod
+    def _in_seconds(cls, values: object) -> object:
+        if not isinstance(values, list):
+            return values
+        return tuple(_seconds(one) if isinstance(one, str) else one for one in cast("list[object]", values))
 
     @field_validator("max_loss_node_hours")
     @classmethod
@@ -95,23 +116,23 @@ class Grid(Section):
 
     @model_validator(mode="after")
     def _labels_differ(self) -> Self:
-        labels = [label_of(policy) for policy in self.policies]
+        labels = self.labels
         twice = next((label for label in labels if labels.count(label) > 1), None)
         if twice is not None:
             raise ValueError(f"policies: two are called {twice}; accepted: a label of its own for each")
         return self
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What each policy is called in the results."""
+        chosen = [GridPolicy(name=one) if isinstance(one, str) else one for one in self.policies]
+        own = policy_labels(one.name for one in chosen if not one.label)
+        return tuple(one.label or own[one.name] for one in chosen)
+
+    @property
     def seed_list(self) -> tuple[int, ...]:
         """The seeds."""
         return tuple(range(self.seeds)) if isinstance(self.seeds, int) else tuple(dict.fromkeys(self.seeds))
-
-
-def label_of(policy: GridPolicy | str) -> str:
-    """What a policy is called in the results."""
-    if isinstance(policy, str):
-        return policy
-    return policy.label or policy.name
 
 
 def read_grid(path: Path) -> tuple[SweepCell, ...]:
@@ -184,26 +205,29 @@ def _machine_problems(grid: Grid, folder: Path) -> Iterator[Problem]:
 def _cells(grid: Grid, folder: Path) -> Iterator[SweepCell]:
     names = tuple(GridSettings.model_fields)
     lists = [dict.fromkeys(getattr(grid.settings, name)) for name in names]
-    seeds, first = grid.seed_list, grid.settings.max_loss_node_hours[0]
-    for (trace, trace_name), synthesis, values, policy in product(
-        _named_traces(grid, folder).items(), dict.fromkeys(grid.workloads), product(*lists), grid.policies
+    seeds = grid.seed_list
+    policies = tuple(zip(grid.policies, grid.labels, strict=True))
+    for (trace, trace_name), synthesis, values, (policy, label) in product(
+        _named_traces(grid, folder).items(), dict.fromkeys(grid.workloads), product(*lists), policies
     ):
         settings: Mapping[str, Any] = dict(zip(names, values, strict=True))
         chosen = GridPolicy(name=policy) if isinstance(policy, str) else policy
         name = str(folder / chosen.name) if chosen.name.endswith(SUFFIX) else chosen.name
         unit = settings["unit"]
-        if settings["max_loss_node_hours"] != first and not find_policy(name).active:
-            continue  # a policy that never takes anything has no ceiling
+        active = find_policy(name).active
+        if not active and any(settings[key] != getattr(grid.settings, key)[0] for key in _OF_LIMITS):
+            continue  # a policy that never takes anything has no limits
         for seed in seeds:
             yield SweepCell(
                 trace=trace,
                 trace_name=trace_name,
                 synthesis=synthesis,
                 seed=seed,
-                label=label_of(policy),
+                label=label,
                 policy=name,
                 policy_settings=chosen.settings,
-                max_loss_node_hours=settings["max_loss_node_hours"] if find_policy(name).active else None,
+                max_loss_node_hours=settings["max_loss_node_hours"] if active else None,
+                limits=ReplayLimits(settings["limits"]) if active else ReplayLimits.NONE,
                 backfill=Backfill(settings["backfill"]),
                 order=Order(settings["order"]),
                 unit=None if unit is None else TraceUnit(unit),
@@ -229,32 +253,6 @@ def _named_traces(grid: Grid, folder: Path) -> dict[str, str]:
         else Path(trace).name
         for trace in written.values()
     }
-
-
-def remarks(cells: Sequence[SweepCell]) -> list[str]:
-    """Where a policy works towards another deadline than the one that is measured, in one sentence each."""
-    found: dict[tuple[object, ...], str | None] = {}
-    for cell in cells:
-        key = (cell.label, cell.trace, cell.synthesis, cell.urgent_share, cell.start_within_s)
-        if key not in found:
-            found[key] = deadline_remark(
-                cell.policy,
-                cell.policy_settings,
-                _limits_s(cell),
-                MeasureSettings().start_within_s,
-                called=cell.label,
-                sets_both="settings.start_within_s",
-            )
-    return list(dict.fromkeys(filter(None, found.values())))
-
-
-def _limits_s(cell: SweepCell) -> tuple[float | None, ...]:
-    """The limits of the urgent jobs of a cell. Empty: it has no urgent jobs."""
-    if cell.trace == SAMPLE and cell.synthesis is None and cell.urgent_share is None:
-        return (cell.start_within_s or START_WITHIN_S,)
-    if cell.synthesis is None and not cell.urgent_share and not is_openb(Path(cell.trace)):
-        return ()
-    return (cell.start_within_s,)
 
 
 def files_of(cells: Sequence[SweepCell]) -> tuple[Path, ...]:

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from bokeh.model import Model
 
 NOTE = (
-    "Ratios are geometric means over the pairs in which both values are above 0. An interval is the wider "
-    "one of Student's t and the bootstrap. An asterisk: neither contains 0, or 1 for ratios."
+    "Ratios are geometric means over the pairs in which both values are above 0. Cases of one trace and seed "
+    "(a draw) count as one value, their mean. An interval is the wider one of Student's t and the bootstrap, "
+    "both over draws. An asterisk: neither contains 0, or 1 for ratios. Seeds of one trace share its batch "
+    "jobs: the interval does not say how other traces would differ."
 )
 
 
 def choice_grid(compared: Compared) -> TextGrid:
     """One row a choice."""
     return TextGrid(
-        heading=f"Choices, means over {counted(compared.cases, 'case')}",
+        heading=f"Choices, means over {_size(compared)}",
         head=("choice", "urgent on time", "cost (node-h)", "on the frontier", "best in resamples"),
         rows=tuple(
             (
@@ -42,7 +44,7 @@ def comparison_grid(compared: Compared) -> TextGrid:
     """One row a number of a choice; differences and ratios with their wider interval."""
     return TextGrid(
         heading=f"Against {compared.against}, pair by pair (95% intervals)",
-        head=("choice", "number", "difference", "ratio", "pairs", "without ratio"),
+        head=("choice", "number", "difference", "ratio", "pairs", "draws", "without ratio"),
         rows=tuple(
             (
                 one.choice,
@@ -50,6 +52,7 @@ def comparison_grid(compared: Compared) -> TextGrid:
                 _interval(one.difference, one.number),
                 _ratio(one.ratio),
                 str(one.difference.pairs),
+                str(one.difference.groups),
                 str(one.without_ratio),
             )
             for one in compared.comparisons
@@ -63,6 +66,10 @@ def unit_of(number: str) -> Unit:
     if number == COST or number.endswith("_hours"):
         return Unit.NODE_HOURS
     return Unit.SECONDS if number.endswith("_s") else Unit.SHARE
+
+
+def _size(compared: Compared) -> str:
+    return f"{counted(compared.cases, 'case')} of {counted(compared.draws, 'draw')}"
 
 
 def _interval(found: Interval | None, number: str) -> str:
@@ -101,7 +108,7 @@ def best_sentence(compared: Compared) -> str:
         f"Best here: {best.name}, with {format_number(best.on_time, Unit.SHARE)} of the urgent jobs on time "
         f"for {format_number(best.cost, Unit.NODE_HOURS)} node-hours a case: the cheapest within "
         f"{format_percent(NEAR_BEST)} of the best on-time share. It is so in {best.best_share:.0%} of the "
-        f"resamples of {counted(compared.cases, 'case')}."
+        f"resamples of {counted(compared.draws, 'draw')}."
     )
 
 
@@ -128,7 +135,7 @@ def write_comparison(path: Path, compared: Compared, title: str) -> None:
     panels = (FigurePanels(heading="", figures=(("means over the cases", "frontier"),)),)
     page = PaperPage(
         title=title,
-        facts=(counted(compared.cases, "case"), f"compared with {compared.against}"),
+        facts=(_size(compared), f"compared with {compared.against}"),
         claims=(),
         notes=(best_sentence(compared), NOTE),
         sections=(

@@ -14,11 +14,13 @@ FORMAT = "1"
 """The version of the file; it grows when a column changes its meaning."""
 _VERSION = b"makeway.sweep"
 KEYS = (
-    *("trace", "workload", "seed", "policy", "max_loss_node_hours", "backfill", "order", "unit"),
+    *("trace", "workload", "seed", "policy", "max_loss_node_hours", "limits", "backfill", "order", "unit"),
     *("node_count", "urgent_share", "start_within_s", "poll_interval_s"),
 )
 """The columns that identify a row, as in `SweepCell.columns`."""
 Cell = str | int | float | None
+_LATER: Mapping[str, Cell] = {"limits": "none"}
+"""The values of identifying columns that older files do not have."""
 
 
 class ResultsError(UserError):
@@ -55,7 +57,7 @@ def write_results(path: Path, cells: Sequence[SweepCell], results: Sequence[Cell
     names = list(dict.fromkeys(name for result in results for name in result.numbers))
     columns: dict[str, list[Cell]] = {key: [cell.columns[key] for cell in cells] for key in KEYS}
     columns |= {name: [result.numbers.get(name) for result in results] for name in names}
-    text = {"trace", "workload", "policy", "backfill", "order", "unit"}
+    text = {"trace", "workload", "policy", "limits", "backfill", "order", "unit"}
     whole = {"seed", "node_count"}
     fields = [
         (name, pyarrow.string() if name in text else pyarrow.int64() if name in whole else pyarrow.float64())
@@ -95,7 +97,7 @@ def read_results(path: Path) -> list[ResultRow]:
         raise ResultsError(f"{path}: {found}; {accepted}, version {FORMAT}")
     return [
         ResultRow(
-            key={name: row[name] for name in KEYS},
+            key={**_LATER, **{name: row[name] for name in KEYS if name in row}},
             numbers={
                 name: value for name, value in row.items() if name not in KEYS and not isinstance(value, str)
             },

@@ -15,7 +15,6 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
-from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.registry import find
 from tests.fakes import FakeAdapter
 
@@ -49,14 +48,17 @@ class Program:
         return printed.err.removeprefix("makeway: error: ").rstrip("\n")
 
 
-def decide(adapter: FakeAdapter, journal: Path, mode: Mode, *, late_s: float = 0.0) -> None:
+def decide(
+    adapter: FakeAdapter, journal: Path, mode: Mode, *, late_s: float = 0.0, policy: str = "eviction"
+) -> None:
     """Let the loop take its decisions. `late_s`: from the first cycle to the second."""
+    found = find(policy)
     kept = Journal(journal)
     loop = Reconciler(
         adapter,
         kept,
-        find("eviction"),
-        EvictionConfig(),
+        found,
+        found.config_type(),
         LoopSettings(mode=mode),
         now=lambda: adapter.view.now_s,
     )

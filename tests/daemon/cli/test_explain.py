@@ -10,6 +10,7 @@ from makeway.daemon.control.metric_table import RATIONALE_METRICS
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Checkpoint, Decision
 from makeway.policies.registry import POLICIES
+from makeway.policies.safety.prices import hours_text
 from tests.daemon.cli.program import HOSTILE, Program, decide
 from tests.fakes import FakeAdapter
 from tests.paths import EXAMPLE_POLICY
@@ -41,6 +42,27 @@ def test_explain_shows_candidates_costs_and_outcomes(
         ("checkpoint", "allowed", "accepted"),
         ("requeue", "allowed", "not sent"),
     ]
+
+
+def test_the_price_is_shown_where_the_policy_compares_by_it(
+    program: Program, adapter: FakeAdapter, tmp_path: Path
+) -> None:
+    for policy in ("eviction", "least-price"):
+        journal = tmp_path / f"{policy}.sqlite"
+        decide(adapter, journal, Mode.OBSERVE, policy=policy)
+        text = program("explain", "last", "--journal", journal)
+        assert ("price (node-hours)" in text) == (policy == "least-price")
+    chosen = next(line for line in text.splitlines() if line.startswith("→"))
+    (candidate,) = [
+        one
+        for one in program.json("explain", "last", "--journal", journal)["rationale"][0]["candidates"]
+        if one["chosen"]
+    ]
+    assert hours_text(candidate["price_node_s"]) in chosen.split()
+    (signalled,) = [line.split() for line in text.splitlines() if "after a signal" in line]
+    assert signalled[-4:-1] == ["4", "0", "0.22"], (
+        "no work is lost, and 200 s of four nodes for the checkpoint"
+    )
 
 
 def test_what_happened_to_a_job_is_in_words(

@@ -101,7 +101,7 @@ def test_a_job_that_missed_a_checkpoint_is_not_believed_in_its_next_run(
     assert run_cli(["summary", "--journal", str(path)], factories={}) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "silent of user batch, account (none): 1 time, 8.23 node-hours of work lost" in text
-    assert "lost overhead beam 1 1 1 0 0 7.60 15.83 0.00" in text, "the table by urgent user"
+    assert "lost overhead beam 1 1 1 0 0 7.60 15.83 0" in text, "the table by urgent user"
     assert run_cli(["summary", "--json", "--journal", str(path)], factories={}) == 0
     values = json.loads(capsys.readouterr().out)
     assert values["urgent_users"]["beam"]["jobs"] == 1

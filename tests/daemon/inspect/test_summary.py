@@ -147,7 +147,7 @@ def test_time_limits_that_make_the_room_count_as_free(tmp_path: Path) -> None:
         ({"evictions_per_hour": 0}, "per_hour: 0 of 0 evictions in an hour are used"),
         (
             {"max_loss_node_hours": 0.1, "max_loss_machine_share": 0.0},
-            "it would cost 0.2778 node-hours, the limit is 0.1 (max_loss_node_hours). No job is evicted.",
+            "it would cost 0.28 node-hours, the limit is 0.10 (max_loss_node_hours). No job is evicted.",
         ),
     ],
 )

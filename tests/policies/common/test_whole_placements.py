@@ -158,7 +158,7 @@ def test_least_price_waits_in_the_hold_of_a_placement_that_is_dear(
     assert (held(decision), victims(decision)) == (LEFT.nodes, [])
     assert decision.again_s == NOW_S + 600.0 - 30.0 - 60.0
     refused = decide(LEAST_PRICE, replace(cluster, now_s=decision.again_s), ceiling_machine_hours=0.1)
-    assert "the ceiling is 0.4 (ceiling_machine_hours)" in refused.rationale[0].summary
+    assert "the ceiling is 0.40 (ceiling_machine_hours)" in refused.rationale[0].summary
 
 
 @BOTH_POLICIES

@@ -109,7 +109,7 @@ def test_the_hold_comes_first_then_the_cheapest_leaves_after_a_signal(
         ),
     )
     assert why.summary == (
-        "2 more nodes are needed: evict saves (3 nodes, after a signal); 0.00 node-hours are lost "
+        "2 more nodes are needed: evict saves (3 nodes, after a signal); 0 node-hours are lost "
         "and the nodes are free in 120 s."
     )
     assert why.ready_s == NOW_S + 120.0

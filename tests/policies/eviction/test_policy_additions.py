@@ -46,8 +46,7 @@ def test_a_malleable_job_gives_its_last_nodes_before_any_job_leaves(
     )
     (why,) = decision.rationale
     assert why.summary == (
-        "2 more nodes are needed: shrink m (by 2 nodes); "
-        "0.00 node-hours are lost and the nodes are free in 0 s."
+        "2 more nodes are needed: shrink m (by 2 nodes); 0 node-hours are lost and the nodes are free in 0 s."
     )
     assert (why.loss_node_s, why.ready_s) == (0, NOW_S)
     assert [(found.job_ids, found.method, found.node_count, found.chosen) for found in why.candidates] == [

@@ -190,7 +190,7 @@ def test_guests_that_would_lose_too_much_stay(
         ("release", "u"),
     ]
     assert refused.rationale[0].summary == (
-        "Guests have to leave 1 of the nodes held for it: it would cost 2 node-hours, the limit is 0.5 "
+        "Guests have to leave 1 of the nodes held for it: it would cost 2 node-hours, the limit is 0.50 "
         "(max_loss_node_hours). No job is evicted."
     )
 

@@ -93,8 +93,8 @@ def test_paa_preempts_in_ascending_order_of_overhead(
     assert leaving(decision) == [("m", Method.SYSTEM, 120.0), ("fresh", Method.KILL, 0.0)]
     (why,) = decision.rationale
     assert [(found.job_ids[0], found.loss_node_s, found.chosen, found.note) for found in why.candidates] == [
-        ("m", 0, True, "ranked by 0.06 node-hours: lost work and the setup"),
-        ("fresh", 120, True, "ranked by 0.06 node-hours: lost work and the setup"),
+        ("m", 0, True, "ranked by 0.056 node-hours: lost work and the setup"),
+        ("fresh", 120, True, "ranked by 0.061 node-hours: lost work and the setup"),
         ("stale", 2000, False, ""),
     ]
     assert (why.loss_node_s, why.ready_s) == (120, NOW_S + 120.0)

@@ -21,6 +21,7 @@ from makeway.policies.model import (
     Reserve,
     Resources,
 )
+from makeway.policies.safety.prices import hours_text
 from tests.policies.arriving import Build, victims
 from tests.policies.common.operations import operation
 from tests.policies.sharing import NOW_S, amounts, part, shared
@@ -67,8 +68,8 @@ def test_past_evictions_count_in_the_order_of_single_jobs(waiting: Build) -> Non
         (why,) = decision.rationale
         found = {one.job_ids[0]: (one.loss_node_s, one.note) for one in why.candidates}
         evictions = f"{past_evictions} past eviction{'s' if past_evictions > 1 else ''}"
-        hours = 50 * (1 + past_evictions) ** 2 / 3600
-        note = f"ranked by {hours:.2f} node-hours: lost work at its price after {evictions}, and the setup"
+        hours = hours_text(50 * (1 + past_evictions) ** 2)
+        note = f"ranked by {hours} node-hours: lost work at its price after {evictions}, and the setup"
         assert found == {"fresh": (50, note if past_evictions else ""), "stale": (500, "")}
         assert why.summary.endswith("after past evictions.") is bool(past_evictions)
 

@@ -63,6 +63,12 @@ def test_the_total_price_decides_and_not_the_loss(
     dies = running("dies", "n1", start_s=NOW_S - 400.0)
     decision = decide(cluster_of(2, saves, dies, waiting("u", 1)), **NO_LIMITS)
     assert victims(decision) == [("dies", Method.KILL)]
+    (why,) = decision.rationale
+    assert [(*one.job_ids, one.method, one.loss_node_s, one.price_node_s) for one in why.candidates] == [
+        ("dies", Method.KILL, 400, 400),
+        ("saves", Method.KILL, 1000, 1000),
+        ("saves", Method.SYSTEM, 0, 1000),
+    ]
     cheap = replace(saves, setup_s=200.0)
     decision = decide(cluster_of(2, cheap, dies, waiting("u", 1)), **NO_LIMITS)
     assert victims(decision) == [("saves", Method.SYSTEM)]
@@ -151,7 +157,7 @@ def test_a_dear_start_holds_its_nodes_until_the_last_moment(
     assert held.nodes == ("n0",)
     assert decision.again_s == NOW_S + 600.0 - 30.0 - 60.0
     (why,) = decision.rationale
-    assert why.summary.startswith("A start now costs 0.2778 node-hours. No job leaves for 510 s")
+    assert why.summary.startswith("A start now costs 0.28 node-hours. No job leaves for 510 s")
     assert not any(candidate.chosen for candidate in why.candidates)
     last = replace(cluster, now_s=decision.again_s)
     assert victims(decide(last, waiting_machine_hours=0.1)) == [("a", Method.KILL)]
@@ -214,7 +220,7 @@ def test_beyond_the_ceiling_no_job_leaves(
     assert first.again_s == NOW_S + 510.0, "it is priced again"
     late = decide(replace(cluster, now_s=NOW_S + 550.0), **settings)
     assert (verbs(late), late.again_s) == (["prioritise"], None)
-    assert "would cost 0.4306 node-hours, the ceiling is" in late.rationale[0].summary
+    assert "would cost 0.43 node-hours, the ceiling is" in late.rationale[0].summary
     assert victims(decide(cluster, ceiling_machine_hours=0.28)) == [("a", Method.KILL)]
 
 

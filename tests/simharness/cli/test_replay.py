@@ -241,6 +241,37 @@ def test_damaged_lines_may_be_skipped_and_are_counted(makeway: Makeway, tmp_path
     assert "1 damaged line skipped" in err
 
 
+def test_limits_of_the_site_hold_if_they_are_asked_for(makeway: Makeway, tmp_path: Path) -> None:
+    """A job that runs for ten days on 100 nodes: its loss is beyond the daemon's ceiling, 3% of a day."""
+    path = tmp_path / "long.swf"
+    job = "{0} {1} 0 {2} {3} -1 -1 {3} {2} -1 1 {0} 1 -1 {0} -1 -1 -1"
+    lines = [
+        "; MaxNodes: 100",
+        "; MaxProcs: 100",
+        job.format(1, 0, 864_000, 100),
+        job.format(2, 432_000, 60, 50),
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    options = ("replay", path, "--class", "urgent:queue=2", "--policy", "eviction", "--json", "-")
+    for more, evictions in (((), 1), (("--limits", "none"), 1), (("--limits", "default"), 0)):
+        (one,) = json.loads(makeway(*options, *more)[0])["replays"]
+        assert one["numbers"]["all.evictions"] == evictions, more
+
+
+def test_two_files_of_one_policy_have_the_names_of_their_files(makeway: Makeway, tmp_path: Path) -> None:
+    names = ("first.py", "second.py")
+    for name in names:
+        (tmp_path / name).write_text(EXAMPLE.read_text())
+    chosen = [word for name in names for word in ("--policy", tmp_path / name)]
+    out, _ = makeway("replay", "sample", *chosen, "--json", "-")
+    assert [one["policy"] for one in json.loads(out)["replays"]] == ["first", "second"]
+
+
+def test_a_setting_that_begins_like_the_one_meant_suggests_it(makeway: Makeway) -> None:
+    line = makeway.refuses("replay", "sample", "--policy", "least-price", "--set", "ceiling=2")
+    assert line.endswith("policy least-price has no such setting; did you mean ceiling_machine_hours?")
+
+
 def test_impossible_jobs_are_named(makeway: Makeway, trace: Path) -> None:
     _, err = makeway("replay", trace, "--nodes", 3)
 
@@ -313,7 +344,7 @@ def test_a_policy_whose_actions_are_all_refused_is_said(makeway: Makeway, tmp_pa
     policy.write_text(text.replace("import dataclass\n", "import dataclass, replace\n"))
     _, err = makeway("replay", "sample", "--policy", policy)
     assert re.search(
-        rf"^makeway: no job left its nodes, and actions of policy {policy} were refused: \d+; "
+        r"^makeway: no job left its nodes, and actions of policy absent were refused: \d+; "
         r"--journal FILE and `makeway explain` say why$",
         err,
         re.MULTILINE,

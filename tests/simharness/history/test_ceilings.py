@@ -12,9 +12,9 @@ from makeway.simharness.history.ceilings import ceiling_settings, daemon_ceiling
 from makeway.simharness.history.study import (
     HistoryOutcome,
     OwnerCost,
+    limits_with,
     recommended,
     replay_history,
-    with_ceiling,
 )
 from makeway.simharness.history.tables import outcome_grid, recommendation
 from makeway.simharness.results.measures import ALL, Measures
@@ -61,7 +61,7 @@ def test_without_an_amount_there_is_no_ceiling() -> None:
 @pytest.mark.parametrize("limits", [None, *LIMITS])
 @pytest.mark.parametrize("ceiling", CEILINGS)
 def test_a_replay_has_the_ceiling_that_its_row_names(limits: Limits | None, ceiling: float | None) -> None:
-    replayed = with_ceiling(limits, ceiling)
+    replayed = limits_with(limits, ceiling)
     assert allowed(replayed, 1e9 if ceiling is None else ceiling)
     assert ceiling is None or not allowed(replayed, ceiling + 0.01)
 

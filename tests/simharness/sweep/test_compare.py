@@ -4,13 +4,13 @@ import pytest
 
 from makeway.simharness.sweep.compare import COST, Compared, compare
 from makeway.simharness.sweep.report import best_sentence, choice_grid, comparison_grid
-from makeway.simharness.sweep.table import KEYS, ResultRow, ResultsError
+from makeway.simharness.sweep.table import KEYS, Cell, ResultRow, ResultsError
 
 
 def row(
-    policy: str, seed: int, on_time: float | None, lost: float, *, ceiling: float | None = None
+    policy: str, seed: int, on_time: float | None, lost: float, *, ceiling: float | None = None, **more: Cell
 ) -> ResultRow:
-    key = dict.fromkeys(KEYS) | {"policy": policy, "seed": seed, "max_loss_node_hours": ceiling}
+    key = dict.fromkeys(KEYS) | {"policy": policy, "seed": seed, "max_loss_node_hours": ceiling} | more
     return ResultRow(
         key=key,
         numbers={
@@ -45,7 +45,7 @@ def test_the_best_choice_and_the_frontier() -> None:
     assert "Best here: cheap, with 98.5% of the urgent jobs on time for 23.5 node-hours" in best_sentence(
         found
     )
-    assert "100% of the resamples of 6 cases" in best_sentence(found)
+    assert "100% of the resamples of 6 draws" in best_sentence(found)
 
 
 def test_how_sure_it_is_depends_on_the_cases() -> None:
@@ -97,3 +97,44 @@ def test_two_rows_of_one_choice_and_case_are_refused() -> None:
 def test_ceilings_that_are_close_are_two_choices() -> None:
     found = compare([row("a", 0, 1.0, 1.0, ceiling=ceiling) for ceiling in (1_000_000.0, 1_000_001.0)])
     assert [one.name for one in found.choices] == ["a ≤ 1e+06 node-h", "a ≤ 1000001.0 node-h"]
+
+
+def test_cases_of_one_trace_and_seed_count_as_one_value() -> None:
+    """Four cases of two draws: the differences are 1 and 3 of seed 0, 5 and 7 of seed 1, so 2 and 6."""
+    differences = {(0, "W1"): 1.0, (0, "W2"): 3.0, (1, "W1"): 5.0, (1, "W2"): 7.0}
+    rows = [row("a", seed, 1.0, 10.0, trace="t", workload=mix) for seed, mix in differences]
+    rows += [
+        row("b", seed, 1.0, 10.0 + more, trace="t", workload=mix) for (seed, mix), more in differences.items()
+    ]
+    found = compare(rows)
+    assert (found.cases, found.draws) == (4, 2)
+    (cost,) = [one.difference for one in found.comparisons if one.number == COST]
+    assert cost is not None
+    assert (cost.mean, cost.pairs, cost.groups) == (4.0, 4, 2)
+    # Of 2 and 6 the standard error of the mean is 2, and t(0.975) with one degree of freedom is 12.706.
+    assert cost.t_low == pytest.approx(4.0 - 12.706 * 2.0, rel=1e-3)
+    assert (cost.boot_low, cost.boot_high) == (2.0, 6.0), "a resample has whole draws: 2, 4 or 6"
+    assert not cost.decided, "four independent values from 1 to 7 would seem to be"
+    assert comparison_grid(found).rows[0][4:6] == ("4", "2")
+    assert "resamples of 2 draws" in best_sentence(found)
+
+
+def test_a_seed_of_another_trace_is_another_draw() -> None:
+    rows = [row(name, 0, 1.0, 1.0, trace=trace) for name in ("a", "b") for trace in ("t", "u")]
+    assert compare(rows).draws == 2
+
+
+def test_a_draw_counts_once_however_many_cases_it_has() -> None:
+    rows = [row("a", 0, 1.0, 10.0, workload=mix) for mix in ("W1", "W2", "W3")] + [row("a", 1, 0.5, 30.0)]
+    (only,) = compare(rows).choices
+    assert (only.on_time, only.cost) == (0.75, 21.0)
+
+
+def test_limits_are_a_choice() -> None:
+    rows = [row("a", 0, 1.0, 1.0, limits=limits) for limits in ("none", "default")]
+    rows.append(row("a", 0, 1.0, 1.0, ceiling=5.0, limits="default"))
+    assert [one.name for one in compare(rows).choices] == [
+        "a",
+        "a, default limits",
+        "a ≤ 5 node-h, default limits",
+    ]

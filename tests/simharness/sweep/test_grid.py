@@ -1,12 +1,18 @@
 """Grids: which cells they have, and what is refused before anything runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from makeway.daemon.config.schema import LimitsSettings
 from makeway.daemon.config.yaml_file import ConfigError
-from makeway.simharness.sweep.cell import SweepCell, run_cell
-from makeway.simharness.sweep.grid import read_grid, remarks
+from makeway.daemon.errors import UserError
+from makeway.simharness.run.replay import UNPRICED
+from makeway.simharness.sweep.cell import SweepCell, experiment_of, run_cell
+from makeway.simharness.sweep.check import deadline_remarks, trace_remarks
+from makeway.simharness.sweep.grid import read_grid
+from tests.paths import EXAMPLE_POLICY, SLURM_PREEMPTION
 
 WHOLE = """
 policies:
@@ -36,6 +42,60 @@ def test_every_combination_once(tmp_path: Path) -> None:
     assert [cell.seed for cell in found[:4]] == [0, 1, 0, 1]
     late = next(cell for cell in found if cell.label == "late")
     assert (late.policy, late.policy_settings) == ("eviction", {"kills": "late"})
+
+
+def test_every_kind_of_limits(tmp_path: Path) -> None:
+    text = "policies: [none, eviction]\nsettings: {limits: [none, default], max_loss_node_hours: [null, 5]}"
+    found = cells(tmp_path, text)
+    assert [(cell.label, cell.limits.value, cell.max_loss_node_hours) for cell in found] == [
+        ("none", "none", None),
+        ("eviction", "none", None),
+        ("eviction", "default", None),
+        ("eviction", "none", 5.0),
+        ("eviction", "default", 5.0),
+    ]
+    found_limits = [experiment_of(cell).limits for cell in found[1:]]
+    daemons, unpriced = LimitsSettings().to_limits(), replace(UNPRICED, max_loss_machine_share=0.0)
+    assert found_limits == [
+        unpriced,
+        daemons,
+        replace(unpriced, max_loss_node_hours=5.0),
+        replace(daemons, max_loss_node_hours=5.0, max_loss_machine_share=0.0),
+    ]
+
+
+def test_durations_are_seconds(tmp_path: Path) -> None:
+    text = "policies: [none]\nsettings: {start_within_s: [5m, 90, 1h30m, null], poll_interval_s: [1m]}"
+    found = cells(tmp_path, text)
+    assert [(cell.start_within_s, cell.poll_interval_s) for cell in found] == [
+        (300.0, 60.0),
+        (90.0, 60.0),
+        (5400.0, 60.0),
+        (None, 60.0),
+    ]
+
+
+def test_a_policy_in_a_file_is_called_as_the_file(tmp_path: Path) -> None:
+    text = f"policies: [none, {EXAMPLE_POLICY}, {SLURM_PREEMPTION}]"
+    assert [cell.label for cell in cells(tmp_path, text)] == ["none", "youngest", "slurm_preemption"]
+
+
+def test_a_trace_is_described_once_and_a_grid_without_urgent_jobs_refused(tmp_path: Path) -> None:
+    lines = [
+        f"{number} {number} 0 60 {size} -1 -1 {size} 90 -1 1 {number} 1 -1 -1 -1 -1 -1"
+        for number, size in enumerate((1, 2, 8, 1), 1)
+    ]
+    (tmp_path / "a.swf").write_text("; MaxNodes: 8\n; MaxProcs: 8\n" + "\n".join(lines) + "\n")
+    text = "policies: [none, eviction]\ntraces: [a.swf]\nseeds: 3\n"
+    text += "settings: {node_count: [4], urgent_share: [%s]}"
+    assert list(trace_remarks(cells(tmp_path, text % "1"))) == [
+        "a.swf: 1 job larger than the machine of 4 nodes left out: 3 (8 nodes)"
+    ]
+    *_, last = trace_remarks(cells(tmp_path, text % "1, null"))
+    assert last.startswith("a.swf: cells without urgent jobs, which `compare` leaves out: see workloads")
+    for share in ("null", "0"):
+        with pytest.raises(UserError, match=r"no cell .* workloads \(W1 to W5\) or settings.urgent_share"):
+            list(trace_remarks(cells(tmp_path, text % share)))
 
 
 def test_paths_are_those_next_to_the_grid(tmp_path: Path) -> None:
@@ -98,6 +158,8 @@ def test_every_problem_is_one_line_without_names_of_pydantic(tmp_path: Path) -> 
             "policies: [none]\nsettings: {order: [lifo]}",
             ':2: settings.order.0: "lifo" is not accepted; accepted: a list of fcfs, wfp',
         ),
+        ("policies: [none]\nsettings: {limits: [strict]}", "limits.0: .*accepted: a list of none, default"),
+        ("policies: [none]\nsettings: {start_within_s: [soon]}", "_s.0.*: .*soon.* durations such as 5m"),
         ("policies: [none]\nsettings: {max_loss_node_hours: [-1]}", "node_hours: -1 is not accepted"),
         ("policies: [none]\nsettings: {urgent_share: [2]}", "settings.urgent_share.0.*: 2 is not accepted"),
     ],
@@ -138,20 +200,23 @@ def test_a_deadline_that_is_not_the_measured_one_is_said(tmp_path: Path) -> None
     (tmp_path / "a.swf").write_text("; MaxNodes: 4\n")
     hour = "{name: eviction, label: hour, settings: {start_within_s: 3600}}"
     text = f"policies: [none, eviction, {hour}]\ntraces: [a.swf]\nseeds: 2\n"
-    assert remarks(cells(tmp_path, text)) == [], "no job is urgent"
-    (remark,) = remarks(cells(tmp_path, f"{text}workloads: [W1]\n"))
+    assert deadline_remarks(cells(tmp_path, text)) == [], "no job is urgent"
+    (remark,) = deadline_remarks(cells(tmp_path, f"{text}workloads: [W1]\n"))
     assert remark == (
         "policy hour works towards starts within 3600 s (start_within_s), but starts within 600 s count as "
         "on time: settings.start_within_s sets both"
     )
-    assert remarks(cells(tmp_path, f"{text}workloads: [W1]\nsettings: {{start_within_s: [3600]}}\n")) == []
-    (remark,) = remarks(cells(tmp_path, f"policies: [eviction, {hour}]\n"))
+    assert (
+        deadline_remarks(cells(tmp_path, f"{text}workloads: [W1]\nsettings: {{start_within_s: [3600]}}\n"))
+        == []
+    )
+    (remark,) = deadline_remarks(cells(tmp_path, f"policies: [eviction, {hour}]\n"))
     assert "start_within_s=3600 of policy hour has no effect" in remark
     for drawn in ("settings: {urgent_share: [0.1]}", "workloads: [W5]"):
-        (remark,) = remarks(cells(tmp_path, f"policies: [eviction, {hour}]\n{drawn}\n"))
+        (remark,) = deadline_remarks(cells(tmp_path, f"policies: [eviction, {hour}]\n{drawn}\n"))
         assert "policy hour works towards starts within 3600 s" in remark, "not the limit of the sample's own"
     none_urgent = f"policies: [eviction, {hour}]\nsettings: {{urgent_share: [0.0]}}\n"
-    assert remarks(cells(tmp_path, none_urgent)) == []
+    assert deadline_remarks(cells(tmp_path, none_urgent)) == []
 
 
 @pytest.mark.parametrize(

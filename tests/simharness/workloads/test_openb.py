@@ -109,6 +109,15 @@ def test_pods_of_which_none_fits_are_refused(makeway: Makeway, tmp_path: Path) -
     assert line.endswith("accepted: pods that fit on 1 node of cpu=1")
 
 
+def test_pods_larger_than_a_node_are_called_so_and_amounts_as_they_were_given(
+    makeway: Makeway, tmp_path: Path
+) -> None:
+    options = ("--node", "cpu=8,mem=8G,gres/gpu=1", "--nodes", 2, "--policy", "none")
+    _, errors = makeway("replay", written(tmp_path, PODS), *options)
+    assert "makeway: 1 job larger than a node left out: p3\n" in errors
+    assert "openb pods on 2 nodes of cpu=8,gres/gpu=1,mem=8G;" in errors
+
+
 def test_a_file_is_known_by_its_first_line(tmp_path: Path) -> None:
     assert is_openb(written(tmp_path, PODS))
     assert not is_openb(written(tmp_path, NODES, "nodes.csv"))
@@ -127,7 +136,7 @@ def test_ls_is_urgent_and_be_may_be_evicted_unless_classes_are_given(tmp_path: P
         ("p2", JobKind.RIGID, False),
         ("p3", JobKind.ON_DEMAND, False),
     ]
-    assert "1 node of cpu=32,mem=65536" in workload.reading
+    assert "1 node of cpu=32,mem=64G" in workload.reading
     untyped = load_workload(Experiment(trace=path))
     assert untyped.impossible == (("p3", 1),)
     assert untyped.sharing is not None

@@ -62,7 +62,8 @@ def test_the_line_says_which_reading_was_taken_and_why(tmp_path: Path) -> None:
 
     share = "100% of the jobs ask for less than the 8 processors of a node"
     assert reading(1) == (
-        f"small is read by processors (80 in one pool): {share}; --unit node for the other reading"
+        f"small is read by processors (80 in one pool): {share}; "
+        "--unit node, or unit node in a grid, for the other reading"
     )
     assert reading(1, unit=TraceUnit.NODE) == (
         f"small is read by whole nodes of 8 processors (10 nodes): {share}; as the options say"
