@@ -252,6 +252,7 @@ class Translator:
             notice_id=notice_word(raw.comment) if kind is JobKind.ON_DEMAND else None,
             priority=raw.priority,
             taken=taken,
+            past_sizes=() if taken is None or pending else taken.past_sizes(raw.restarts),
         )
 
     def holding(self, raw: RawJob) -> Holding | None:

@@ -6,7 +6,7 @@ checkpoints and checkpoints on demand apart; a malleable job on half its nodes d
 
 from math import ceil, inf
 
-from makeway.policies.model import JobKind, LastHold, TakenFromJob
+from makeway.policies.model import JobKind, LastHold, PastSize, TakenFromJob
 from makeway.simharness.engine.records import JobRecord
 from makeway.simharness.workloads.job import SimJob
 
@@ -46,6 +46,7 @@ class JobRun:
         "limit_s",
         "malleable",
         "nodes",
+        "past_sizes",
         "paused_s",
         "raised_s",
         "rank",
@@ -80,6 +81,8 @@ class JobRun:
         """What this run spends before it does any work: its setup, and a restart where there is saved work.
         """
         self.size = job.node_count
+        self.past_sizes: tuple[PastSize, ...] = ()
+        """The sizes that this run had before."""
         self.walltime_s = job.walltime_s
         self.usual_walltime_s: float | None = None
         """The time limit that it has when it is requeued. None: the present one, without shrinks."""
@@ -138,6 +141,7 @@ class JobRun:
             self.saved_elapsed_s = -1.0
             self.settled_elapsed_s = 0.0
             self.setup_node_s = 0.0
+            self.past_sizes = ()
         self.settled_s = now_s
 
     def elapsed_s(self, now_s: float) -> float:
@@ -231,6 +235,7 @@ class JobRun:
         work_s = self.work_s(now_s)
         self.anchor_elapsed_s = self.elapsed_s(now_s)
         self.anchor_work_s = work_s
+        self.past_sizes += (PastSize(node_count=self.size, until_s=now_s),)
         self.nodes = nodes
         self.size = nodes.bit_count()
 
