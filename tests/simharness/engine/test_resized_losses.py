@@ -89,6 +89,8 @@ def strike(cluster: SimCluster, adapter: SimAdapter, job: Job, blow: Blow) -> No
 def kill(cluster: SimCluster, adapter: SimAdapter, job: Job) -> None:
     """Kill the job: it costs what a policy has expected, and loses as much work."""
     now_s, record = cluster.now_s, cluster.machine.live["m"].record
+    assert job.start_s is not None
+    assert all(past.until_s >= job.start_s for past in job.past_sizes), "of this run alone"
     before = record.lost_node_s, record.overhead_node_s
     adapter.apply(acts.requeue("m"))
     lost_node_s, setup_node_s = record.lost_node_s - before[0], record.overhead_node_s - before[1]
