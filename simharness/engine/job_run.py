@@ -18,7 +18,8 @@ class JobRun:
     """One job between its submission and its end. The cluster changes it; this class has the arithmetic.
 
     `nodes` is the set that it holds, 0 while pending. `reservation` is what it is bound to: if there is none
-    of that name, the cluster has lost it, and keeps the job from starting. `elapsed` times are seconds of the
+    of that name, the cluster has lost it, and keeps the job from starting. `past_sizes` are those that the
+    present run had before. `elapsed` times are seconds of the
     present run without the time spent in checkpoints on demand.
 
     Three values say how the time limit of the present run came about. `unshrunk_walltime_s` is what it was at
@@ -82,7 +83,6 @@ class JobRun:
         """
         self.size = job.node_count
         self.past_sizes: tuple[PastSize, ...] = ()
-        """The sizes that this run had before."""
         self.walltime_s = job.walltime_s
         self.usual_walltime_s: float | None = None
         """The time limit that it has when it is requeued. None: the present one, without shrinks."""
@@ -92,8 +92,7 @@ class JobRun:
         self.nodes = 0
         self.share = 1.0
         """The mean share that it has, or last had, of its nodes: below 1 where jobs share nodes."""
-        self.cpus = 0
-        self.gpus = 0
+        self.cpus = self.gpus = 0
         """CPUs and GPUs that it has, or last had, where nodes have resources; else 0."""
         self.batch_host = 0
         self.rank = 0
