@@ -209,12 +209,11 @@ class Translator:
         kind, words = self._kind(raw, found := class_of(raw, self._classes)), comment_words(raw.comment)
         asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
         held, started_s = (Held(), None) if pending else (self._resources.held(raw), raw.start_s)
-        size = asked.node_count if asked else len(raw.nodes) or raw.node_count
         return Job(
             job_id=raw.job_id,
             kind=kind,
             state=present,
-            node_count=size,
+            node_count=(size := asked.node_count if asked else len(raw.nodes) or raw.node_count),
             walltime_s=UNLIMITED_S if raw.limit_s is None else raw.limit_s,
             submit_s=raw.submit_s,
             user=printable(raw.user),
@@ -252,6 +251,7 @@ class Translator:
             notice_id=notice_word(raw.comment) if kind is JobKind.ON_DEMAND else None,
             priority=raw.priority,
             taken=taken,
+            past_sizes=() if taken is None or pending else taken.past_sizes(raw.restarts),
         )
 
     def holding(self, raw: RawJob) -> Holding | None:

@@ -1,9 +1,10 @@
 """What evictions really cost: measured for every run that an operation makes leave its nodes.
 
-A run loses the time from its last known checkpoint, or from its start, to the command that stopped it. The
-time of a checkpoint that makeway requested counts apart, as overhead, and so does a setup that has to be
-repeated although the work is saved. All of it is measured by what the snapshots show: a checkpoint that no
-snapshot shows counts as not taken.
+A run loses the time from its last known checkpoint, or from its start, to the command that stopped it. Time
+at another size counts in proportion: seconds of work are those at the last known size of the run. The time of
+a checkpoint that makeway requested counts apart, as overhead, and so does a setup that has to be repeated
+although the work is saved. All of it is measured by what the snapshots show: a checkpoint that no snapshot
+shows counts as not taken.
 
 Some runs are not measured: those that end by themselves first, and those of jobs that do not report their
 checkpoints, once one was requested. Where a run may have ended by itself, nothing is guessed.
@@ -27,14 +28,16 @@ from makeway.policies.model import (
     Job,
     Method,
     Operation,
+    PastSize,
     Progress,
     Requeue,
     Resources,
     Task,
     gpu_equivalents,
     total,
+    worked_node_s,
 )
-from makeway.policies.safety.prices import node_equivalents, payer_of, unsaved_s
+from makeway.policies.safety.prices import node_equivalents, payer_of, unsaved_work_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +117,7 @@ class LeavingRun:
     """How the job reports that a requested checkpoint is complete."""
     held: HeldAmounts
     expected_s: float
-    """How much work, in seconds of the run, the decision expected to lose."""
+    """How much work, in seconds of the run at its size, the decision expected to lose."""
     start_s: float
     setup_s: float
     saved_s: float | None = None
@@ -129,11 +132,27 @@ class LeavingRun:
     """The user of the urgent job, who pays for the loss. Empty: unknown."""
     for_account: str = ""
     """The account of the urgent job. Empty: unknown."""
+    node_count: int = 1
+    """The size of the run. Used with `past_sizes` only."""
+    past_sizes: tuple[PastSize, ...] = ()
+    """The sizes that the run had before. They are not stored: each snapshot of the run shows them again."""
 
     @property
     def expected(self) -> Cost:
         """The loss of work that the decision expected."""
         return self.held.cost(self.expected_s)
+
+    def holding(self, job: Job, held: HeldAmounts) -> "LeavingRun":
+        """The run with what its job holds by now. The same value if that has not changed."""
+        if (held, job.past_sizes) == (self.held, self.past_sizes):
+            return self
+        return replace(self, held=held, node_count=job.node_count, past_sizes=job.past_sizes)
+
+    def work_s(self, since_s: float, until_s: float) -> float:
+        """The time between two instants of the run, in seconds at its size. 0 if the second is not later."""
+        if not self.past_sizes:
+            return max(0.0, until_s - since_s)
+        return worked_node_s(self.past_sizes, self.node_count, since_s, until_s) / max(1, self.node_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +269,7 @@ def _observe(
             method=action.method,
             acknowledgement=spec.acknowledgement,
             held=held_amounts(job, seen.capacities()),
-            expected_s=unsaved_s(job, seen.now_s) if action.method is Method.KILL else 0.0,
+            expected_s=unsaved_work_s(job, seen.now_s) if action.method is Method.KILL else 0.0,
             start_s=job.start_s,
             setup_s=job.setup_s,
             for_user=payer.user,
@@ -264,14 +283,14 @@ def _observe(
             completed_s = saved_s
         if job.checkpointing_since_s is not None and job.checkpointing_since_s >= requested_s:
             reported_s = job.checkpointing_since_s
-    held = held_amounts(job, seen.capacities()) if job.nodes else known.held
+    if job.nodes:
+        known = known.holding(job, held_amounts(job, seen.capacities()))
     saved_s = known.saved_s if saved_s is None else max(saved_s, job.start_s)
-    shown = (held, saved_s, requested_s, reported_s, completed_s)
-    if shown == (known.held, known.saved_s, known.requested_s, known.reported_s, known.completed_s):
+    shown = (saved_s, requested_s, reported_s, completed_s)
+    if shown == (known.saved_s, known.requested_s, known.reported_s, known.completed_s):
         return known
     return replace(
         known,
-        held=held,
         saved_s=saved_s,
         requested_s=requested_s,
         reported_s=reported_s,
@@ -328,12 +347,13 @@ def _stopped(run: LeavingRun, requested_s: float | None, left_s: float) -> RunLo
     overhead_s = saving_s + unfinished_s
     if run.saved_s is not None:  # else the setup is part of what is lost
         overhead_s += _setup_s(run, left_s - overhead_s)
-    return RunLoss(run=run, left_s=left_s, lost_s=unsaved - unfinished_s, overhead_s=overhead_s, evicted=True)
+    lost_s = run.work_s(since_s, left_s - unfinished_s)
+    return RunLoss(run=run, left_s=left_s, lost_s=lost_s, overhead_s=overhead_s, evicted=True)
 
 
 def _setup_s(run: LeavingRun, until_s: float) -> float:
     """How much of its setup the run had done by then, and has to repeat."""
-    return min(run.setup_s, max(0.0, until_s - run.start_s))
+    return run.work_s(run.start_s, min(run.start_s + run.setup_s, until_s))
 
 
 def _requested_s(operation: Operation, job_id: str) -> float | None:

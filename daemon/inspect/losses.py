@@ -7,7 +7,7 @@ from makeway.daemon.journal.codec import StoredDecision
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.returns import method_of
 from makeway.policies.model import Action, Cluster, Method
-from makeway.policies.safety.prices import unsaved_s
+from makeway.policies.safety.prices import unsaved_work_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ def expected_cost(action: Action, cluster: Cluster | None, actual: RunLoss | Non
     job = None if cluster is None else cluster.jobs_by_id().get(action.job_id)
     if job is None or cluster is None:
         return None if actual is None else actual.run.expected
-    return held_amounts(job, cluster.capacities()).cost(unsaved_s(job, cluster.now_s))
+    return held_amounts(job, cluster.capacities()).cost(unsaved_work_s(job, cluster.now_s))
 
 
 def losses_of(stored: StoredDecision, journal: Journal) -> tuple[ExplainedLoss, ...]:

@@ -49,7 +49,7 @@ from makeway.policies.model import (
     Shrink,
     kind_of,
 )
-from makeway.policies.safety.prices import loss_node_s, payer_of, unsaved_s
+from makeway.policies.safety.prices import loss_node_s, payer_of, unsaved_work_s
 from makeway.policies.safety.protection import Refusal
 
 _URGENT_KINDS = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED, OperationKind.FRONT})
@@ -360,7 +360,7 @@ def _late_cost(departure: LateDeparture, cluster: Cluster | None, at_s: float) -
     job = None if cluster is None else cluster.jobs_by_id().get(departure.job_id)
     if job is None or cluster is None:
         return _UNKNOWN_COST
-    return held_amounts(job, cluster.capacities()).cost(unsaved_s(job, at_s))
+    return held_amounts(job, cluster.capacities()).cost(unsaved_work_s(job, at_s))
 
 
 def _action_totals(

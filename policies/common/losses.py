@@ -22,6 +22,7 @@ from typing import Final
 
 from makeway.policies.model import Action, Cancel, Cluster, Job, Method, Requeue
 from makeway.policies.safety.prices import (
+    held_node_s,
     loss_node_s,
     node_equivalents,
     reported_s,
@@ -120,6 +121,8 @@ def _is_duration(duration_s: float) -> bool:
 def cost_node_s(job: Job, method: Method, now_s: float) -> int:
     """Node-seconds that are spent again if the job leaves now, rounded up."""
     elapsed_s = 0.0 if job.start_s is None else max(0.0, now_s - job.start_s)
+    if job.past_sizes and job.start_s is not None:
+        return math.ceil(_resized_cost_node_s(job, method, job.start_s, now_s))
     setup_s = min(job.setup_s, elapsed_s)
     match method:
         case Method.SHRINK:
@@ -132,6 +135,21 @@ def cost_node_s(job: Job, method: Method, now_s: float) -> int:
         case Method.SYSTEM:
             seconds = setup_s + (system_s(job) or 0.0)
     return math.ceil(seconds * node_equivalents(job))
+
+
+def _resized_cost_node_s(job: Job, method: Method, start_s: float, now_s: float) -> float:
+    """`cost_node_s` of a job whose size has changed: what it did at another size counts at that."""
+    saved_s = now_s - unsaved_s(job, now_s) if method is Method.KILL else now_s
+    setup_node_s = held_node_s(job, start_s, min(start_s + job.setup_s, saved_s))
+    match method:
+        case Method.SHRINK:
+            return 0.0
+        case Method.KILL:
+            return setup_node_s + held_node_s(job, saved_s, now_s)
+        case Method.APPLICATION:
+            return setup_node_s
+        case Method.SYSTEM:
+            return setup_node_s + (system_s(job) or 0.0) * node_equivalents(job)
 
 
 def departures(

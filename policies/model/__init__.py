@@ -90,6 +90,7 @@ from makeway.policies.model.resources import (
     total,
     weighted_share,
 )
+from makeway.policies.model.sizes import PastSize, worked_node_s
 from makeway.policies.model.taken import (
     LostNodes,
     TakenFromJob,
@@ -137,6 +138,7 @@ __all__ = [
     "OperationKind",
     "OperationOutcome",
     "PartedGpu",
+    "PastSize",
     "Phase",
     "Placement",
     "Plan",
@@ -176,4 +178,5 @@ __all__ = [
     "total",
     "weighted_share",
     "without_numbers",
+    "worked_node_s",
 ]

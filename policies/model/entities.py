@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from makeway.policies.model.resources import Resources
+from makeway.policies.model.sizes import PastSize
 from makeway.policies.model.taken import TakenFromJob
 
 RESERVATION_PREFIX = "mw_"
@@ -224,6 +225,8 @@ class Job:
     """How often makeway evicted it, if the site lets that enter its price. The daemon sets it."""
     taken: TakenFromJob | None = None
     """What makeway has taken from it, as the cluster keeps it with the job. None: nothing."""
+    past_sizes: tuple[PastSize, ...] = ()
+    """The sizes that the present run had before `node_count`, the first one first. Empty: none is known."""
 
     @property
     def waits_since_s(self) -> float:

@@ -7,6 +7,8 @@ gives back what it says.
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from makeway.policies.model.sizes import PastSize
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostNodes:
@@ -61,6 +63,17 @@ class TakenFromJob:
     def usual_walltime_s(self, present_s: float) -> float | None:
         """The time limit that a later run of the job gets back. None: its present one is its own."""
         return self.walltime_s if present_s == self.raised_to_s else None
+
+    def past_sizes(self, run: int) -> tuple[PastSize, ...]:
+        """The sizes that a run, by its requeue count, had before its present one; see `Job.past_sizes`.
+
+        Only the last change is known. Before it the run counts as having had all its nodes, which is too much
+        if its size had changed before.
+        """
+        lost = self.lost_nodes
+        if lost is None or run != self.run:
+            return ()
+        return (PastSize(node_count=lost.node_count, until_s=lost.since_s),)
 
 
 class FairLimit(NamedTuple):

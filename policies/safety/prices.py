@@ -13,7 +13,8 @@ Reference:
 
 Differs from the paper:
     Losses are whole node-seconds, not node-hours. A job on shared nodes is priced by its share of them. Past
-    evictions and what other jobs report enter the price.
+    evictions and what other jobs report enter the price. Where the size of a run has changed, its work counts
+    at the size at which it was done (`Job.past_sizes`).
 """
 
 import math
@@ -33,6 +34,7 @@ from makeway.policies.model import (
     Requeue,
     Task,
     memoise_last,
+    worked_node_s,
 )
 from makeway.policies.safety.protection import Refusal
 
@@ -92,6 +94,25 @@ def node_equivalents(job: Job) -> float:
     return job.node_count if job.node_equivalents is None else job.node_equivalents
 
 
+def held_node_s(job: Job, since_s: float, until_s: float) -> float:
+    """Node-seconds that the present run of a job has had between two instants, at the sizes that it had then.
+
+    A job on a part of its nodes has had its present share of them.
+    """
+    node_s = worked_node_s(job.past_sizes, job.node_count, since_s, until_s)
+    return node_s if job.node_equivalents is None else node_s * job.node_equivalents / max(1, job.node_count)
+
+
+def unsaved_work_s(job: Job, now_s: float) -> float:
+    """The work since the last checkpoint of this run, else since its start, in seconds at the present size of
+    the job: more than `unsaved_s` if it was larger, less if it was smaller.
+    """
+    unsaved = unsaved_s(job, now_s)
+    if not job.past_sizes or not unsaved:
+        return unsaved
+    return worked_node_s(job.past_sizes, job.node_count, now_s - unsaved, now_s) / max(1, job.node_count)
+
+
 def loss_node_s(job: Job, now_s: float) -> int:
     """Node-seconds of work that a kill loses, rounded up: since the last checkpoint of this run, else since
     its start.
@@ -99,7 +120,10 @@ def loss_node_s(job: Job, now_s: float) -> int:
     P2, section III-B. A job that has not started loses nothing. A job on a part of its nodes loses its share
     of them.
     """
-    return math.ceil(unsaved_s(job, now_s) * node_equivalents(job))
+    unsaved = unsaved_s(job, now_s)
+    if job.past_sizes:
+        return math.ceil(held_node_s(job, now_s - unsaved, now_s))
+    return math.ceil(unsaved * node_equivalents(job))
 
 
 def price_node_s(job: Job, now_s: float) -> int:

@@ -6,7 +6,7 @@ checkpoints and checkpoints on demand apart; a malleable job on half its nodes d
 
 from math import ceil, inf
 
-from makeway.policies.model import JobKind, LastHold, TakenFromJob
+from makeway.policies.model import JobKind, LastHold, PastSize, TakenFromJob
 from makeway.simharness.engine.records import JobRecord
 from makeway.simharness.workloads.job import SimJob
 
@@ -18,7 +18,8 @@ class JobRun:
     """One job between its submission and its end. The cluster changes it; this class has the arithmetic.
 
     `nodes` is the set that it holds, 0 while pending. `reservation` is what it is bound to: if there is none
-    of that name, the cluster has lost it, and keeps the job from starting. `elapsed` times are seconds of the
+    of that name, the cluster has lost it, and keeps the job from starting. `past_sizes` are those that the
+    present run had before. `elapsed` times are seconds of the
     present run without the time spent in checkpoints on demand.
 
     Three values say how the time limit of the present run came about. `unshrunk_walltime_s` is what it was at
@@ -46,6 +47,7 @@ class JobRun:
         "limit_s",
         "malleable",
         "nodes",
+        "past_sizes",
         "paused_s",
         "raised_s",
         "rank",
@@ -80,6 +82,7 @@ class JobRun:
         """What this run spends before it does any work: its setup, and a restart where there is saved work.
         """
         self.size = job.node_count
+        self.past_sizes: tuple[PastSize, ...] = ()
         self.walltime_s = job.walltime_s
         self.usual_walltime_s: float | None = None
         """The time limit that it has when it is requeued. None: the present one, without shrinks."""
@@ -89,8 +92,7 @@ class JobRun:
         self.nodes = 0
         self.share = 1.0
         """The mean share that it has, or last had, of its nodes: below 1 where jobs share nodes."""
-        self.cpus = 0
-        self.gpus = 0
+        self.cpus = self.gpus = 0
         """CPUs and GPUs that it has, or last had, where nodes have resources; else 0."""
         self.batch_host = 0
         self.rank = 0
@@ -138,6 +140,7 @@ class JobRun:
             self.saved_elapsed_s = -1.0
             self.settled_elapsed_s = 0.0
             self.setup_node_s = 0.0
+            self.past_sizes = ()
         self.settled_s = now_s
 
     def elapsed_s(self, now_s: float) -> float:
@@ -231,6 +234,7 @@ class JobRun:
         work_s = self.work_s(now_s)
         self.anchor_elapsed_s = self.elapsed_s(now_s)
         self.anchor_work_s = work_s
+        self.past_sizes += (PastSize(node_count=self.size, until_s=now_s),)
         self.nodes = nodes
         self.size = nodes.bit_count()
 

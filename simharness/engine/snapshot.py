@@ -145,6 +145,7 @@ class SnapshotBuilder:
             checkpointing_since_s=live.checkpointing_since_s,
             requeue_count=live.requeue_count,
             taken=live.taken,
+            past_sizes=live.past_sizes if running else (),
             preemptible=job.preemptible and job.kind is not JobKind.ON_DEMAND,
             reservation=None if lost else live.reservation,
             reservation_lost=lost and not running,

@@ -26,6 +26,7 @@ from makeway.policies.model import (
     Method,
     Operation,
     OperationKind,
+    PastSize,
     Progress,
     Reason,
     Requeue,
@@ -130,6 +131,37 @@ def test_a_killed_run_loses_its_time_up_to_the_command() -> None:
     assert found.overhead == NO_COST
     watch.see(1090.0, WAITS, task(requeue(), issued_s=1010.0, ending=Ending.SEEN, ended_s=1060.0))
     assert len(watch.losses) == 1
+
+
+SHRUNK = replace(
+    victim(), setup_s=50.0, node_count=2, nodes=FOUR[:2], past_sizes=(PastSize(node_count=4, until_s=900.0),)
+)
+"""On four nodes for 500 s, and on two since."""
+
+
+def test_the_time_before_a_shrink_counts_with_all_nodes() -> None:
+    watch = Watch()
+    watch.see(1000.0, SHRUNK, task(requeue()))
+    assert watch.leaving[KEY].expected.node_s == 4 * 500.0 + 2 * 100.0
+    watch.see(1030.0, SHRUNK, task(requeue(), issued_s=1010.0))
+    watch.see(1060.0, WAITS, task(requeue(), issued_s=1010.0, ending=Ending.SEEN, ended_s=1060.0))
+    assert (watch.loss().lost.node_s, watch.loss().overhead.node_s) == (4 * 500.0 + 2 * 110.0, 0.0)
+
+
+def test_a_setup_before_a_shrink_counts_with_all_nodes() -> None:
+    watch = Watch()
+    saved = replace(SHRUNK, last_checkpoint_s=950.0)
+    watch.see(1000.0, saved, task(requeue()))
+    watch.see(1060.0, WAITS, task(requeue(), issued_s=1010.0, ending=Ending.SEEN, ended_s=1060.0))
+    assert (watch.loss().lost.node_s, watch.loss().overhead.node_s) == (2 * 60.0, 4 * 50.0)
+
+
+def test_a_run_may_be_shrunk_after_it_was_decided_on() -> None:
+    watch = Watch()
+    watch.see(890.0, victim(), task(requeue()))
+    watch.see(1000.0, SHRUNK, task(requeue()))
+    watch.see(1060.0, WAITS, task(requeue(), issued_s=1010.0, ending=Ending.SEEN, ended_s=1060.0))
+    assert watch.loss().lost.node_s == 4 * 500.0 + 2 * 110.0
 
 
 def test_a_cancelled_run_is_measured_alike() -> None:

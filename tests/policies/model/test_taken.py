@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from makeway.policies.model import LostNodes, TakenFromJob, fair_limit, grown_again, taken_anew
+from makeway.policies.model import LostNodes, PastSize, TakenFromJob, fair_limit, grown_again, taken_anew
 
 
 def taken(
@@ -112,3 +112,13 @@ def test_what_a_checkpoint_raises_on_few_nodes_stays() -> None:
     third = taken(first, node_count=3, walltime_s=7200.0, raised_to_s=7500.0, now_s=200.0)
     assert third.lost_nodes is not None
     assert third.lost_nodes.walltime_s == 7500.0, "somebody else has set it meanwhile"
+
+
+def test_the_sizes_of_a_run_before_its_last_change() -> None:
+    once = taken(None, kept_count=3, now_s=100.0)
+    assert once.past_sizes(0) == (PastSize(node_count=6, until_s=100.0),)
+    assert once.past_sizes(1) == (), "of an earlier run"
+    assert taken(once, node_count=3, kept_count=2, now_s=400.0).past_sizes(0) == (
+        PastSize(node_count=6, until_s=400.0),
+    ), "at most"
+    assert taken(None, raised_to_s=2100.0).past_sizes(0) == ()

@@ -28,6 +28,7 @@ from makeway.policies.model import (
     JobState,
     LostNodes,
     NodeState,
+    PastSize,
     Quota,
     TakenFromJob,
 )
@@ -128,6 +129,7 @@ def test_the_sizes_of_a_malleable_job() -> None:
     taken = TakenFromJob(run=RUNNING.restarts, for_job_id="9", lost_nodes=lost)
     shrunk = translated(replace(RUNNING, nodes=("n1",), node_count=1), malleable, taken=taken)
     assert (shrunk.node_count, shrunk.node_count_min, shrunk.node_count_max) == (1, 1, 2)
+    assert (job.past_sizes, shrunk.past_sizes) == ((), (PastSize(node_count=2, until_s=0.0),))
 
 
 @pytest.mark.parametrize(("word", "smallest"), [("2", 2), ("0", 1), ("99", 4), ("", 3)])
