@@ -197,7 +197,6 @@ def make_room(
         return no_place(request) if within is None else in_place(request, within, room(within))
     if request.late and config.late == "queue":
         return no_room(request, f"{needed(request)} and the deadline has passed: no job is evicted.")
-    now_s = request.cluster.now_s
     latest_s = _latest_s(request, config)
     considered = victim_groups(
         request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
@@ -218,10 +217,9 @@ def make_room(
         plain = as_chosen(request, item_of(group, config, request.backlog.left_s))
         plain = replace(plain, loss_node_s=group.loss_node_s) if by_loss else plain
         plain = plain if pricing is None else pricing(plain, group)
-        return ending_by_itself(plain, group, ending, now_s)
+        return ending_by_itself(plain, group, ending, request.cluster.now_s)
 
-    priced = pricing is not None
-    return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, item, priced=priced)
+    return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, item, pricing is not None)
 
 
 def _latest_s(request: Request, config: EvictionConfig) -> float:
@@ -237,7 +235,6 @@ def _make_room_on_whole_nodes(
     ending: Mapping[str, NodeRelease],
     latest_s: float,
     item: Callable[[VictimGroup], EvictionJob],
-    *,
     priced: bool,
 ) -> Proposal:
     """The set of groups with the least loss, each of which leaves as a whole. `item`: what leaving costs.

@@ -8,7 +8,6 @@ from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.model import Acknowledgement, CheckpointSpec, Job, Limits, Method, Notice, Reserve
 from makeway.policies.safety.prices import (
     day_ceiling,
-    hours_text,
     killed_node_s,
     loss_node_s,
     payer_of,
@@ -23,23 +22,6 @@ from tests.policies.arriving import NOW_S, Build, BuildCluster, hold, requeue
 from tests.policies.eviction.test_policy_under_way import operation
 
 HOUR_S = 3600.0
-
-
-@pytest.mark.parametrize(
-    ("hours", "text"),
-    [
-        (0.0, "0"),
-        (200.0, "200"),
-        (16954.034, "16954.03"),
-        (1234567.5, "1234567.50"),
-        (0.5, "0.50"),
-        (0.0999, "0.100"),
-        (0.004234, "0.0042"),
-        (0.00000123, "0.0000012"),
-    ],
-)
-def test_hours_are_written_in_one_way(hours: float, text: str) -> None:
-    assert hours_text(hours * HOUR_S) == text
 
 
 @pytest.fixture

@@ -65,6 +65,30 @@ def test_a_grid_is_checked_without_running(grid: Path, capsys: pytest.CaptureFix
     assert not grid.with_suffix(".parquet").exists()
 
 
+def test_a_grid_without_urgent_jobs_stops_at_the_check(
+    grid: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid.write_text(f"{GRID}settings: {{urgent_share: [0]}}\n")
+    assert run_cli(["sweep", str(grid)]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last == (
+        "makeway: error: no cell of the grid has an urgent job; accepted: workloads (W1 to W5) or "
+        "settings.urgent_share, or a trace with urgent jobs of its own (sample, openb pods)"
+    )
+    assert not grid.with_suffix(".parquet").exists()
+
+
+def test_limits_are_a_column_and_older_files_have_none(grid: Path) -> None:
+    from pyarrow import parquet
+
+    results = grid.with_suffix(".parquet")
+    grid.write_text("policies: [eviction]\nsettings: {limits: [none, default]}\n")
+    assert run_cli(["sweep", str(grid)]) == 0
+    assert [row.key["limits"] for row in read_results(results)] == ["none", "default"]
+    parquet.write_table(parquet.read_table(results).drop_columns(["limits"]), results)
+    assert [row.key["limits"] for row in read_results(results)] == ["none", "none"]
+
+
 @pytest.mark.parametrize("name", ["a.swf", "mine.py", "grid.yaml"])
 def test_no_file_that_the_grid_reads_is_replaced(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
