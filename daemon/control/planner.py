@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from makeway.daemon.journal.store import Journal
-from makeway.policies.contract import Planner, Policy
+from makeway.policies.contract import Planner, Policy, PolicyFailed
 from makeway.policies.model import Cluster, Plan
 
 
-class PlanningFailed(Exception):
+class PlanningFailed(PolicyFailed):
     """The policy raised something when it made a plan: a defect, which a replay does not pass over."""
 
 
@@ -94,8 +94,7 @@ class Planning:
         try:
             due = planner.due(cluster, self._config)
         except Exception as error:  # noqa: BLE001 - whatever it is, the cycle goes on without a new plan
-            traceback.print_exc()
-            self._fail(_words(error), cluster.now_s)
+            self._fail(_reported(error, in_thread=self._in_thread), cluster.now_s)
             return False
         if not due:
             self._failure = None  # no plan is wanted any more, so none is missing
@@ -105,7 +104,7 @@ class Planning:
         """Have a plan made."""
         order = self._ordered = _Order(done=threading.Event())
         config = self._config
-        work = _work(order, lambda: planner.make(cluster, config))
+        work = _work(order, lambda: planner.make(cluster, config), in_thread=self._in_thread)
         if self._in_thread:
             threading.Thread(target=work, name="planner", daemon=True).start()
         else:
@@ -129,7 +128,7 @@ class Planning:
         self._not_before_s = now_s + RETRY_S
 
 
-def _work(order: _Order, make: Callable[[], Plan]) -> Callable[[], None]:
+def _work(order: _Order, make: Callable[[], Plan], *, in_thread: bool) -> Callable[[], None]:
     """What the thread does: its plan, or why there is none, goes into the mailbox, and nothing else is
     touched.
     """
@@ -138,13 +137,20 @@ def _work(order: _Order, make: Callable[[], Plan]) -> Callable[[], None]:
         try:
             order.plan = make()
         except Exception as error:  # noqa: BLE001 - whatever it is, the cycle that finds it reports it
-            order.failure = _words(error)
-            traceback.print_exc()
+            order.failure = _reported(error, in_thread=in_thread)
         finally:
             order.done.set()
 
     return work
 
 
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _reported(error: Exception, *, in_thread: bool) -> str:
+    """The failure in words. The log of a daemon has its traceback, too. A replay ends with it: then the words
+    say where it was raised.
+    """
+    text = f"{type(error).__name__}: {error}"
+    if in_thread:
+        traceback.print_exception(error)
+        return text
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{text} ({last.filename}, line {last.lineno})"

@@ -59,7 +59,7 @@ class Request:
     releasing: tuple[str, ...]
     """Nodes that could serve it and that other jobs leave in time anyway, no more than are then missing."""
     releasing_s: float
-    """When the last of `releasing` is free; now, if there is none."""
+    """When the last of `releasing`, and of the nodes that its hold keeps, is free; now, if all are."""
     unusable: NodeSet | frozenset[str]
     """Nodes that are promised or reserved, or are in `releasing`."""
     excluded: frozenset[str]
@@ -133,8 +133,7 @@ def request_for(
     ends_s: float | None = None,
     unusable: NodeSet | None = None,
 ) -> Request:
-    """The request of an urgent job: the nodes that it can have without an eviction, and what it may not
-    touch.
+    """What an urgent job asks for: the nodes that it can have without an eviction, and what it may not touch.
 
     Args:
         commitments: what is promised or under way.
@@ -148,10 +147,11 @@ def request_for(
     unusable = commitments.unusable(urgent, ends_s) if unusable is None else unusable
     suitable = _suitable(cluster, urgent, unusable)
     free = _free_for(commitments, urgent, suitable)
-    ready_s, short = dict[str, float](), urgent.missing - len(free)
+    ready_s, short, kept = dict[str, float](), urgent.missing - len(free), urgent.kept_nodes
     releasing: list[str] = []
-    if short > 0:
+    if short > 0 or kept:
         ready_s = commitments.releasing(urgent.job.demand)
+    if short > 0:
         fit = cluster.node_sets().among(tuple(ready_s), suitable)
         in_time = (name for name in fit if ready_s[name] <= deadline_s or now_s > deadline_s)
         releasing = sorted(in_time, key=ready_s.__getitem__)[:short]
@@ -164,7 +164,7 @@ def request_for(
         ends_s=ends_s,
         free=free,
         releasing=tuple(releasing),
-        releasing_s=max((ready_s[name] for name in releasing), default=now_s),
+        releasing_s=max((ready_s[name] for name in (*releasing, *kept) if name in ready_s), default=now_s),
         unusable=unusable.union(releasing) if releasing else unusable,
         excluded=commitments.excluded,
         leaving=dict(commitments.releases) if urgent.job.het_job_id else {},

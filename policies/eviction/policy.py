@@ -43,7 +43,6 @@ from makeway.policies.common.victims import VictimGroup, leavers, victim_groups
 from makeway.policies.common.waiting import Waiting, serves_more, without_room
 from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.components import joint_rules
-from makeway.policies.eviction.leaving_sets import Eviction, freed_nodes, in_words
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.joint.serving import jointly
 from makeway.policies.model import Action, Cluster, Decision, Job, Method
@@ -51,6 +50,7 @@ from makeway.policies.programme.candidates import candidates
 from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.programme.ends import ending_by_itself, ends_by_itself
 from makeway.policies.programme.fixing import best_plans
+from makeway.policies.programme.group_departures import GroupDeparture, freed_nodes, in_words
 from makeway.policies.programme.items import EvictionJob, eviction_job
 from makeway.policies.programme.knapsack import EvictionPlan
 from makeway.policies.programme.leaving import (
@@ -298,7 +298,7 @@ def _evict(
     freed = [freed_nodes(group, departure) for group, departure in chosen]
     held = hold(request, tuple(name for nodes in freed for name in nodes))
     evictions = [
-        Eviction(jobs=leavers(group, held), departure=departure, nodes=nodes)
+        GroupDeparture(jobs=leavers(group, held), departure=departure, nodes=nodes)
         for (group, departure), nodes in zip(chosen, freed, strict=True)
         if not ends_by_itself(group, ending)
     ]
@@ -354,7 +354,7 @@ def _wait_s(job: Job, application_s: float | None) -> float:
     return max(0.0, application_s - job.checkpoint.application_s)
 
 
-def _departures(request: Request, eviction: Eviction, when: Turn) -> list[Action]:
+def _departures(request: Request, eviction: GroupDeparture, when: Turn) -> list[Action]:
     """The actions by which the jobs of an eviction leave or shrink."""
     actions: list[Action] = []
     method = eviction.departure.method

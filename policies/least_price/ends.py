@@ -14,7 +14,7 @@ Differs from the paper:
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from makeway.policies.common.departures import NodeRelease
+from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.model import Cluster, Job, JobState, Reserve
 
@@ -34,10 +34,10 @@ class Wait:
 def wait_of(request: Request, given: Proposal, hold_ahead_s: float) -> Wait:
     """How long the start of a proposal waits for ends, and what is idle meanwhile.
 
-    A node is idle from the end of its last job on, by the time limit. One whose job leaves for the proposal
-    is not: the job leaves at the start.
+    A node is idle from the end of its last job on, by the time limit, or once the job has left it for another
+    urgent job. One whose job leaves for the proposal is not: the job leaves at the start.
     """
-    now_s = request.cluster.now_s
+    now_s, releases = request.cluster.now_s, node_releases(request.cluster)
     leaving = {action.job_id for action in given.actions}
     nodes = tuple(name for action in given.actions if isinstance(action, Reserve) for name in action.nodes)
     ready_s = dict.fromkeys(nodes, now_s)
@@ -45,7 +45,8 @@ def wait_of(request: Request, given: Proposal, hold_ahead_s: float) -> Wait:
     for job in request.cluster.holders():
         for name in () if job.job_id in leaving else job.nodes:
             if name in ready_s and name not in request.releasing:
-                ready_s[name] = max(ready_s[name], _end_s(job, now_s))
+                left_s = _left_s(job, name, releases.get(job.job_id), now_s)
+                ready_s[name] = max(ready_s[name], left_s)
     busy = {name for job in request.cluster.holders() if job.job_id in leaving for name in job.nodes}
     start_s = max(ready_s.values(), default=now_s)
     held_s = max(now_s, start_s - hold_ahead_s)
@@ -58,6 +59,14 @@ def is_left_to_end(given: Proposal, ending: Mapping[str, NodeRelease], cluster: 
     held = {name for action in given.actions if isinstance(action, Reserve) for name in action.nodes}
     jobs = cluster.jobs_by_id()
     return any(not held.isdisjoint(jobs[job_id].nodes) for job_id in ending)
+
+
+def _left_s(job: Job, name: str, release: NodeRelease | None, now_s: float) -> float:
+    """When the job has left a node. `release`: how it is made to leave. None: it is not."""
+    end_s = _end_s(job, now_s)
+    if release is None or name in release.kept_nodes:
+        return end_s
+    return min(end_s, max(now_s, release.by_s))
 
 
 def _end_s(job: Job, now_s: float) -> float:

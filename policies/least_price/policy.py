@@ -2,11 +2,11 @@
 
 For an urgent job that free nodes do not serve, malleable jobs are shrunk first. If that is not enough, the
 set of jobs leaves whose total price is least: lost work, setups that are done again, and the time of
-requested checkpoints. A cheap start is made at once. A dear one waits as long as the deadline allows, because
-jobs end meanwhile, and is priced again in each cycle: below the ceiling its nodes are held, above it the
-urgent job is at the front of the queue. At the last moment the start is made if its price is below the
-ceiling; else no job is evicted. Where a limit refuses the cheapest start, the one that loses least is tried.
-A job whose deadline has passed is served like a new one, but without waiting.
+requested checkpoints. A cheap start is made at once. A dear one waits as long as the deadline allows, if jobs
+are likely enough to end meanwhile, and is priced again in each cycle: below the ceiling its nodes are held,
+above it the urgent job is at the front of the queue. At the last moment the start is made if its price is
+below the ceiling; else no job is evicted. Where a limit refuses the cheapest start, the one that loses least
+is tried. A job whose deadline has passed is served like a new one, but without waiting.
 
 Where jobs share nodes, the nodes are held at once and jobs are killed at the last moment, as by policy
 "eviction".
@@ -53,6 +53,7 @@ from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.joint.serving import jointly
 from makeway.policies.least_price.ceiling import machine_node_s, refusal_of
+from makeway.policies.least_price.chances import pays_to_wait
 from makeway.policies.least_price.components import rules_of
 from makeway.policies.least_price.ends import is_left_to_end, wait_of
 from makeway.policies.least_price.joint import Spared, decide_together
@@ -132,7 +133,8 @@ class _Pricing:
         if now_s < until_s and refusal is not None and not request.late:
             return self._wait(request, best, until_s)
         until_s = allowed_until_s(request, best, until_s, config.leave_s, self._refuses)
-        if now_s < until_s and dear and self.may_wait and not request.late:
+        may_wait = now_s < until_s and dear and self.may_wait and not request.late
+        if may_wait and pays_to_wait(request, best, until_s):
             return self._wait_in_hold(request, best, until_s)
         return best if refusal is None else no_room(request, refusal, best.rationale.candidates)
 

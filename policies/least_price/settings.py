@@ -29,8 +29,9 @@ class LeastPriceConfig:
     """How much more a start at once may cost than one by the deadline. More: more urgent jobs start at once,
     by kills instead of checkpoints. None: at once if at all possible."""
     waiting_machine_hours: float | None = 2.0
-    """A start that costs more waits until its deadline, because jobs may end until then. Less: fewer urgent
-    jobs start at once, and sometimes less is lost. None: no start waits whose price is below the ceiling."""
+    """A start that costs more waits until its deadline, if enough jobs may end until then (`pays_to_wait`).
+    Less: fewer urgent jobs start at once, and sometimes less is lost. None: no start waits whose price is
+    below the ceiling."""
     waiting_holds: bool = True
     """Whether the nodes of a start that waits are held meanwhile, if its price is below the ceiling. False:
     other jobs may start on them, fewer nodes stay empty, and more urgent jobs are late."""

@@ -319,12 +319,21 @@ def _replay_once(experiments: "Sequence[Experiment]", records: "list[ReplayRecor
 
 
 def measure_seed(experiment: "Experiment") -> "Measures":
-    """Load a workload, replay it and measure: what one worker process does."""
+    """Load a workload, replay it and measure: what one worker process does.
+
+    Raises:
+        PolicyFailed: a defect of the policy. The message names the seed.
+    """
+    from makeway.policies.contract import PolicyFailed
     from makeway.simharness.results.measures import measure
     from makeway.simharness.run.experiment import run
     from makeway.simharness.run.loading import load_workload
 
-    return measure(run(experiment, load_workload(experiment)), measure_settings(experiment.start_within_s))
+    try:
+        record = run(experiment, load_workload(experiment))
+    except PolicyFailed as error:
+        raise PolicyFailed(f"seed {experiment.seed}: {error}") from error
+    return measure(record, measure_settings(experiment.start_within_s))
 
 
 def _replay_seeds(experiments: "Sequence[Experiment]", options: ReplayOptions, seeds: int) -> None:

@@ -30,10 +30,12 @@ def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_ru
 
     Each finished cell is kept in a folder next to the results: a sweep that was interrupted goes on where it
     was. A cell is computed again if the grid, a trace or makeway itself has changed.
+
+    A cell that fails does not stop the others: the results are written without it, and the exit status is 2.
     """
     from makeway.simharness.papers.common.cache import ResultCache
-    from makeway.simharness.papers.reproduce import run_all
-    from makeway.simharness.sweep.cell import run_cell
+    from makeway.simharness.papers.reproduce import TrialsFailed, run_all
+    from makeway.simharness.sweep.cell import SweepCell, run_cell
     from makeway.simharness.sweep.check import deadline_remarks, trace_remarks
     from makeway.simharness.sweep.grid import files_of, read_grid
     from makeway.simharness.sweep.table import require_pyarrow, write_results
@@ -53,8 +55,20 @@ def sweep(grid: Path, out: Path | None, workers: int, cells: Path | None, dry_ru
         raise UserError(f"--cells {kept}: there is no folder {kept.parent}; make it first")
     cache = ResultCache(directory=kept, option="--cells", bypass=None)
     cache.require()
-    results = run_all(run_cell, found, workers=workers, label="cells", cache=cache)
-    write_results(target, found, results)
+    try:
+        results = run_all(
+            run_cell, found, workers=workers, label="cells", cache=cache, named=SweepCell.described
+        )
+        write_results(target, found, results)
+    except TrialsFailed as failed:
+        if not failed.finished:
+            raise
+        places = sorted(failed.finished)
+        write_results(
+            target, [found[place] for place in places], [failed.finished[place] for place in places]
+        )
+        click.echo(f"Results of the other cells: {target}")
+        raise
     click.echo(f"Results: {target}")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
+from makeway.policies.contract import PolicyFailed
 from makeway.policies.model import JobKind, Limits
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order
@@ -95,8 +96,16 @@ def loaded(source: HistorySource) -> PastPeriod:
 
 
 def replay_history(trial: HistoryTrial) -> HistoryOutcome:
-    """Replay a history and measure: what one worker process does."""
-    record = record_of(trial)
+    """Replay a history and measure: what one worker process does.
+
+    Raises:
+        PolicyFailed: a defect of the policy. The message names the ceiling.
+    """
+    try:
+        record = record_of(trial)
+    except PolicyFailed as error:
+        ceiling = "none" if trial.max_loss_node_hours is None else f"{trial.max_loss_node_hours:g}"
+        raise PolicyFailed(f"--max-loss {ceiling}: {error}") from error
     return HistoryOutcome(
         policy=trial.policy,
         max_loss_node_hours=trial.max_loss_node_hours,

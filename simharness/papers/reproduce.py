@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import UserError, printable
 from makeway.simharness.cli.options import NAMED_FILE, CommandT, cache_options, with_options
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from makeway.simharness.papers.common.cache import ResultCache
+    from makeway.simharness.papers.common.cache import KeptResults, ResultCache
     from makeway.simharness.papers.common.claims import Claim
 
 PAPERS = {
@@ -190,6 +190,16 @@ class Interrupted(KeyboardInterrupt):
         """The results that are there, by the places of their trials."""
 
 
+class TrialsFailed(UserError):
+    """Some trials of `run_all` failed. The message names them."""
+
+    def __init__(self, failed: Sequence[str], finished: Mapping[int, Any], label: str) -> None:
+        count = len(failed) + len(finished)
+        super().__init__("\n".join((f"{len(failed)} of {count} {label} failed:", *failed)))
+        self.finished = finished
+        """The results of the others, by the places of their trials."""
+
+
 def run_all(
     work: Callable[[TrialT], ResultT],
     trials: Sequence[TrialT],
@@ -197,6 +207,7 @@ def run_all(
     workers: int,
     label: str,
     cache: "ResultCache | None" = None,
+    named: Callable[[TrialT], str] | None = None,
 ) -> list[ResultT]:
     """The result of every trial, in their order, with a bar that counts them.
 
@@ -208,37 +219,56 @@ def run_all(
         label: what the bar says.
         cache: where results are kept, and looked for first; each is kept as soon as it is there. None:
             nowhere.
+        named: what a trial is called, if the others go on after one that fails, and which is reported at
+            once. None: the first exception ends the work.
 
     Raises:
         Interrupted: by Ctrl-C. What is finished is in it, and in the cache.
+        TrialsFailed: trials have failed, and `named` is given. What is finished is in both, too.
     """
     from makeway.simharness.cli.terminal import counter
-    from makeway.simharness.run.workers import spread
+    from makeway.simharness.run.workers import Attempts, Failure, spread
 
     kept = None if cache is None else cache.of(work)
-    results: dict[int, ResultT] = {}
-    for index, trial in enumerate(trials):
-        found = None if kept is None else kept.get(trial)
-        if found is not None:
-            results[index] = found[0]
-    if cache is not None and results:
-        text = f"{len(results)} of {len(trials)} {label} were kept in {cache.directory}"
-        again = f"; {cache.bypass} computes them again" if cache.bypass else ""
-        click.echo(f"{text}{again}", err=True)
+    results = {} if cache is None or kept is None else _kept(trials, label, cache, kept)
     missing = [index for index in range(len(trials)) if index not in results]
+    failed: dict[int, str] = {}
+    tried: Callable[[TrialT], ResultT | Failure] = work if named is None else Attempts(work)
     try:
         with counter(label, len(trials)) as advance:
             advance(len(results))
-            for position, result in spread(work, [trials[index] for index in missing], workers):
-                results[missing[position]] = result
-                if kept is not None:
-                    kept.put(trials[missing[position]], result)
+            for position, result in spread(tried, [trials[index] for index in missing], workers):
+                index = missing[position]
+                if named is not None and isinstance(result, Failure):
+                    failed[index] = named(trials[index])
+                    text = printable(f"{failed[index]}: {result.text}")
+                    click.echo(f"makeway: failed: {text}", err=True)
+                elif not isinstance(result, Failure):
+                    results[index] = result
+                    if kept is not None:
+                        kept.put(trials[index], result)
                 advance(1)
     except KeyboardInterrupt as interrupt:
         kept_in = f" and kept in {cache.directory}; the same command goes on from there" if cache else ""
         click.echo(f"interrupted: {len(results)} of {len(trials)} {label} are finished{kept_in}", err=True)
         raise Interrupted(results) from interrupt
+    if failed:
+        raise TrialsFailed([failed[index] for index in sorted(failed)], results, label)
     return [results[index] for index in range(len(trials))]
+
+
+def _kept(
+    trials: Sequence[TrialT], label: str, cache: "ResultCache", kept: "KeptResults[TrialT, ResultT]"
+) -> dict[int, ResultT]:
+    """The results that are kept already, by the places of their trials."""
+    results = {
+        index: found[0] for index, trial in enumerate(trials) if (found := kept.get(trial)) is not None
+    }
+    if results:
+        text = f"{len(results)} of {len(trials)} {label} were kept in {cache.directory}"
+        again = f"; {cache.bypass} computes them again" if cache.bypass else ""
+        click.echo(f"{text}{again}", err=True)
+    return results
 
 
 def deliver(

@@ -7,7 +7,8 @@ a job leaves. Cycles in which nothing can have changed for the daemon are skippe
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.observation import Timeouts
-from makeway.policies.contract import Policy
+from makeway.policies.contract import Policy, PolicyFailed
 from makeway.policies.model import JobKind, Limits, Operation, Phase, memoise_last
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
@@ -57,8 +58,8 @@ class ReplaySettings:
     """Whether measured durations of checkpoints replace declared ones, which are exact in a simulation."""
 
 
-class RunawayCycles(Exception):
-    """The daemon went on acting at one instant of virtual time: a defect."""
+class RunawayCycles(PolicyFailed):
+    """The daemon went on acting at one instant of virtual time: a defect of the policy, or of makeway."""
 
 
 class Replay:
@@ -160,15 +161,17 @@ class Replay:
         """Run the daemon until it has nothing more to do at this instant."""
         self._due_s = None
         self._tell_notices()
+        latest: deque[CycleReport] = deque(maxlen=2)
         for _ in range(CYCLES_AT_ONE_INSTANT):
             report = self._daemon.reconcile()
+            latest.append(report)
             if report.urgent_waiting:
                 self._decision_s.append(report.decision_cpu_s)
             self._waiting = report.urgent_waiting
             if self._on_cycle is not None:
                 self._on_cycle(report)
             if report.planning_failure is not None:
-                raise PlanningFailed(report.planning_failure)
+                raise PlanningFailed(self._failed(f"no plan: {report.planning_failure}"))
             if report.error is not None:
                 self._due_s = self._quantised(self.cluster.now_s, after=True)
                 return
@@ -177,11 +180,14 @@ class Replay:
             while self._pending_now():
                 self.cluster.step()
         else:
-            raise RunawayCycles(f"{CYCLES_AT_ONE_INSTANT} cycles at {self.cluster.now_s:.3f} s")
+            raise RunawayCycles(self._failed(_without_end(latest)))
         wakeup_s = self._daemon.wakeup_s(self.cluster.now_s, self._settings.poll_interval_s)
         look_s = self._daemon.checkpoint_look_s(self.cluster.now_s)
         instants = [] if wakeup_s is None else [self._quantised(wakeup_s)]
         self._due_s = min([*instants, *([] if look_s is None else [look_s])], default=None)
+
+    def _failed(self, how: str) -> str:
+        return f"policy {self._policy.name} failed at {self.cluster.now_s:.0f} s: {how}"
 
     def _pending_now(self) -> bool:
         """Whether the cluster has something left to do at this very instant."""
@@ -261,6 +267,13 @@ class Replay:
             for notice_id in sorted(current.keys() - self._noticed):
                 self.journal.add_notice(current[notice_id])
             self._noticed = set(current)
+
+
+def _without_end(latest: Iterable[CycleReport]) -> str:
+    """How the cycles at one instant go on. `latest`: the last ones."""
+    told = (f"{one.action.verb} for {one.action.for_job_id}" for report in latest for one in report.actions)
+    actions = ", ".join(dict.fromkeys(told)) or "no action"
+    return f"it acts without end: {CYCLES_AT_ONE_INSTANT} cycles at one instant, the last ones with {actions}"
 
 
 @memoise_last

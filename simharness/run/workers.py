@@ -5,9 +5,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from traceback import extract_tb
+from typing import Generic, TypeVar
 
 from makeway.adapters.command import kill_children
+from makeway.daemon.errors import UserError
+from makeway.policies.contract import PolicyError
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -16,6 +20,31 @@ WATCH_S = 0.5
 _ENDS_S = 5.0
 """How long the pool's thread is waited for at most, once its workers are killed."""
 _ORPHANED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What became of an item whose work raised an exception."""
+
+    text: str
+    """The exception in words; with the place where it was raised, if it is a defect that does not say it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts(Generic[ItemT, ResultT]):
+    """A work function whose failures are results, so that the other items are worked on all the same."""
+
+    work: Callable[[ItemT], ResultT]
+
+    def __call__(self, item: ItemT) -> ResultT | Failure:
+        """The result, or the failure."""
+        try:
+            return self.work(item)
+        except (UserError, PolicyError) as error:
+            return Failure(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other items do not depend on it
+            last = extract_tb(error.__traceback__)[-1]
+            return Failure(f"{type(error).__name__}: {error} ({last.filename}, line {last.lineno})")
 
 
 def spread(

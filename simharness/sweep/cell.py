@@ -61,6 +61,23 @@ class SweepCell:
             "poll_interval_s": self.poll_interval_s,
         }
 
+    def described(self) -> str:
+        """Which cell it is, in words: also the settings that are not the usual ones."""
+        usual = SweepCell(
+            trace=self.trace,
+            trace_name=self.trace_name,
+            synthesis=self.synthesis,
+            seed=self.seed,
+            label=self.label,
+            policy=self.policy,
+        ).columns
+        columns = self.columns
+        names = [
+            *("policy", "trace", "workload", "seed"),
+            *(key for key in usual if columns[key] != usual[key]),
+        ]
+        return ", ".join(f"{name} {columns[name]}" for name in names if columns[name] is not None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellResult:

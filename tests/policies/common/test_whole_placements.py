@@ -153,7 +153,8 @@ def test_least_price_takes_the_checkpoint_that_costs_less_in_another_placement(
 def test_least_price_waits_in_the_hold_of_a_placement_that_is_dear(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
-    cluster = cluster_of(4, running("a", "n0 n1"), running("b", "n2 n3"), waiting("u", 2), placements=HALVES)
+    jobs = (running(name, nodes, walltime_s=2000.0) for name, nodes in (("a", "n0 n1"), ("b", "n2 n3")))
+    cluster = cluster_of(4, *jobs, waiting("u", 2), placements=HALVES)
     decision = decide(LEAST_PRICE, cluster, waiting_machine_hours=0.1)
     assert (held(decision), victims(decision)) == (LEFT.nodes, [])
     assert decision.again_s == NOW_S + 600.0 - 30.0 - 60.0

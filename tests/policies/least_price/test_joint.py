@@ -259,9 +259,16 @@ def ending(view: Cluster, job_id: str, left_s: float) -> Cluster:
     )
 
 
+def ending_soon(view: Cluster) -> Cluster:
+    """The snapshot in which it pays to wait: the limits end after the deadline, but most jobs end before."""
+    for job in view.holders():
+        view = ending(view, job.job_id, 1000.0)
+    return view
+
+
 def test_a_dear_start_need_not_wait_if_the_joint_one_is_cheap() -> None:
     """Alone, the second start costs 20 node-hours and waits. Jointly, no start does."""
-    view = full(*FOR_THE_TIME, waiting=wanting(2, 2))
+    view = ending_soon(full(*FOR_THE_TIME, waiting=wanting(2, 2)))
     before = alone(view, waiting_machine_hours=1.0)
     assert before.again_s is not None
     assert victims(before) == [("a", Method.SYSTEM), ("b", Method.SYSTEM)]
@@ -272,14 +279,14 @@ def test_a_dear_start_need_not_wait_if_the_joint_one_is_cheap() -> None:
 
 def test_no_start_waits_that_need_not_wait_alone() -> None:
     """Jointly, the first start would cost 64 node-hours instead of 2, so that it would wait."""
-    view = full(*SMALL_AND_LARGE, waiting=wanting(1, 7))
+    view = ending_soon(full(*SMALL_AND_LARGE, waiting=wanting(1, 7)))
     decision = decide(view, waiting_machine_hours=1.0)
     assert victims(decision) == [("small", Method.KILL)]
     assert decision == alone(view, waiting_machine_hours=1.0)
 
 
 def test_starts_that_wait_both_ways_wait_for_the_joint_choice() -> None:
-    view = full(*SMALL_AND_LARGE, waiting=wanting(1, 7))
+    view = ending_soon(full(*SMALL_AND_LARGE, waiting=wanting(1, 7)))
     decision = decide(view, waiting_machine_hours=0.1)
     assert victims(decision) == []
     assert decision.again_s == NOW_S - 9.0 + 600.0 - 30.0 - 60.0
@@ -324,7 +331,7 @@ def waiting_in_holds(view: Cluster, decision: Decision) -> Cluster:
 
 def test_the_joint_choice_is_kept_until_its_last_moment() -> None:
     dear = {"waiting_machine_hours": 0.1}
-    view = full(*SMALL_AND_LARGE, waiting=wanting(1, 7))
+    view = ending_soon(full(*SMALL_AND_LARGE, waiting=wanting(1, 7)))
     held = waiting_in_holds(view, decide(view, **dear))
     meanwhile = decide(replace(held, now_s=NOW_S + 100.0), **dear)
     assert holds(meanwhile) == {}

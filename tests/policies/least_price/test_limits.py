@@ -127,7 +127,7 @@ def test_a_dear_start_waits_no_longer_than_the_limits_allow_it(
     which: str,
 ) -> None:
     """The kill costs 1000 now, and 60 s may pass until it is sent."""
-    cluster = cluster_of(1, running("a", "n0"), waiting("u", 1))
+    cluster = cluster_of(1, running("a", "n0", walltime_s=2000.0), waiting("u", 1))
     settings: dict[str, Any] = {"waiting_machine_hours": 0.1}
     if which == "limit":
         limits = Limits(max_loss_node_hours=limit_node_s / 3600.0, max_loss_machine_share=0.0)
@@ -170,7 +170,8 @@ def test_no_start_waits_in_its_hold_if_another_is_refused_for_that(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
     """Both may lose 1000 node-seconds of a day now, but not one of them 1510 and the other one 1000."""
-    jobs = (running("a", "n0"), running("b", "n1"), waiting("u", 1), waiting("v", 1))
+    batch = (running(name, node, walltime_s=2000.0) for name, node in (("a", "n0"), ("b", "n1")))
+    jobs = (*batch, waiting("u", 1), waiting("v", 1))
     limits = replace(NO_LOSS, max_loss_node_hours_per_day=2400.0 / 3600.0)
     decision = decide(cluster_of(2, *jobs, limits=limits), waiting_machine_hours=0.1)
     assert victims(decision) == [("a", Method.KILL), ("b", Method.KILL)]
@@ -198,7 +199,7 @@ def test_the_ceiling_counts_what_waiting_components_will_cost(
     """Each component waits for the last moment, at which a kill costs 1310 and a setup of 100."""
 
     def dear(job_id: str, node: str) -> Job:
-        return running(job_id, node, setup_s=100.0, last_checkpoint_s=NOW_S - 800.0)
+        return running(job_id, node, setup_s=100.0, walltime_s=2000.0, last_checkpoint_s=NOW_S - 800.0)
 
     urgent = [waiting(name, 1, het_job_id="u1") for name in ("u1", "u2")]
     cluster = cluster_of(2, dear("a", "n0"), dear("b", "n1"), *urgent)

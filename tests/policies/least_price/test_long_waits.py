@@ -11,6 +11,7 @@ from makeway.policies.common.departures import OVERDUE_S
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import (
+    CheckpointSpec,
     Cluster,
     Decision,
     Job,
@@ -20,6 +21,7 @@ from makeway.policies.model import (
     OperationKind,
     Progress,
     Release,
+    Requeue,
     Reservation,
     Reserve,
 )
@@ -155,3 +157,58 @@ def test_a_start_at_the_end_of_its_hold_keeps_it(far: Cluster) -> None:
     for after_s in (2 * HOUR_S, 2.5 * HOUR_S, 3 * HOUR_S, 3 * HOUR_S + OVERDUE_S - 1.0):
         decision = decide(held(replace(far, now_s=NOW_S + after_s)))
         assert not any(isinstance(action, Reserve | Release) for action in decision.actions), after_s
+
+
+@pytest.fixture
+def leaving(running: Build, waiting: Build, cluster_of: BuildCluster) -> Cluster:
+    """`b` leaves two nodes for `v`, which needs one of them, and `a` ends soon: `u` gets the other two."""
+    jobs = running("b", "n0 n1"), ending(running("a", "n2"), 300.0)
+    urgents = waiting("v", 1, submit_s=NOW_S - 50.0), waiting("u", 2)
+    making = operation("v", "n0", "b", progress=Progress.ACCEPTED)
+    hold = Reservation(name="mw_v", nodes=("n0",), start_s=NOW_S - 50.0, end_s=NOW_S + WITHIN_S)
+    return replace(cluster_of(3, *jobs, *urgents), operations=(making,), reservations=(hold,))
+
+
+def test_a_hold_of_a_node_that_a_job_leaves_for_another_one_is_kept(leaving: Cluster) -> None:
+    """The time limit of `b` ends in five hours, which is not when the node is free."""
+    first = decide(leaving)
+    (made,) = first.actions
+    assert isinstance(made, Reserve)
+    assert set(made.nodes) == {"n1", "n2"}
+    own = replace(operation("u", " ".join(made.nodes)), deadline_s=NOW_S + 600.0)
+    hold = Reservation(name="mw_u", nodes=made.nodes, start_s=NOW_S, end_s=NOW_S + WITHIN_S)
+    second = decide(
+        replace(
+            leaving,
+            operations=(*leaving.operations, own),
+            reservations=(*leaving.reservations, hold),
+        )
+    )
+    assert second.actions == ()
+    assert second.again_s == first.again_s
+    assert [why.summary for why in second.rationale] == [why.summary for why in first.rationale]
+
+
+def test_a_start_is_not_at_once_if_a_held_node_comes_free_later(
+    leaving: Cluster, running: Build, waiting: Build
+) -> None:
+    """A kill of `c` would be cheap, but `b` still saves its work: there is time for the checkpoint of `c`."""
+    (making,) = leaving.operations
+    (task,) = making.tasks
+    assert isinstance(task.action, Requeue)
+    slow = replace(making, tasks=(replace(task, action=replace(task.action, not_after_s=NOW_S + 400.0)),))
+    saves = running("c", "n2", checkpoint=CheckpointSpec(system_s=200.0))
+    batch, v = leaving.jobs_by_id()["b"], leaving.jobs_by_id()["v"]
+    own = replace(operation("u", "n1 n2"), deadline_s=NOW_S + 600.0)
+    hold = Reservation(name="mw_u", nodes=own.nodes, start_s=NOW_S, end_s=NOW_S + WITHIN_S)
+    cluster = replace(
+        leaving,
+        jobs=(batch, saves, v, waiting("u", 2)),
+        operations=(slow, own),
+        reservations=(*leaving.reservations, hold),
+    )
+    assert victims(LEAST_PRICE.decide(cluster, LeastPriceConfig())) == [("c", Method.SYSTEM)]
+    cheap = LeastPriceConfig(instant_machine_hours=1.0)
+    assert victims(LEAST_PRICE.decide(cluster, cheap)) == [("c", Method.SYSTEM)]
+    at_once = replace(cluster, operations=(making, own))
+    assert victims(LEAST_PRICE.decide(at_once, cheap)) == [("c", Method.KILL)]

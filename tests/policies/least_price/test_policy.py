@@ -37,6 +37,8 @@ def verbs(decision: Decision) -> list[str]:
     return [action.verb for action in decision.actions]
 
 
+ENDS_SOON_S = 2000.0
+"""A time limit with which it pays to wait for a job: half of it has passed."""
 NO_LIMITS = {
     "ceiling_machine_hours": math.inf,
     "instant_machine_hours": 0.0,
@@ -150,7 +152,7 @@ def test_no_job_is_killed_for_a_start_at_once_that_waits_for_other_nodes(
 def test_a_dear_start_holds_its_nodes_until_the_last_moment(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
-    cluster = cluster_of(1, running("a", "n0"), waiting("u", 1))
+    cluster = cluster_of(1, running("a", "n0", walltime_s=ENDS_SOON_S), waiting("u", 1))
     decision = decide(cluster, waiting_machine_hours=0.1)
     (held,) = decision.actions
     assert isinstance(held, Reserve)
@@ -168,7 +170,7 @@ def test_a_dear_start_holds_its_nodes_until_the_last_moment(
 def test_without_a_hold_a_dear_start_waits_at_the_front(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
-    cluster = cluster_of(1, running("a", "n0"), waiting("u", 1))
+    cluster = cluster_of(1, running("a", "n0", walltime_s=ENDS_SOON_S), waiting("u", 1))
     decision = decide(cluster, waiting_machine_hours=0.1, waiting_holds=False)
     assert [type(action) for action in decision.actions] == [Prioritise]
     assert decision.again_s == NOW_S + 510.0
@@ -180,7 +182,9 @@ def test_a_start_that_waits_keeps_its_hold_and_takes_it_in_the_end(
     held = replace(operation("u", "n0"), deadline_s=NOW_S + 600.0)
     own = Reservation(name="mw_u", nodes=("n0",), start_s=NOW_S, end_s=NOW_S + 9000.0)
     urgent = waiting("u", 1, reservation="mw_u")
-    cluster = cluster_of(1, running("a", "n0"), urgent, operations=(held,), reservations=(own,))
+    cluster = cluster_of(
+        1, running("a", "n0", walltime_s=ENDS_SOON_S), urgent, operations=(held,), reservations=(own,)
+    )
     decision = decide(replace(cluster, now_s=NOW_S + 100.0), waiting_machine_hours=0.1)
     assert (decision.actions, decision.again_s) == ((), NOW_S + 510.0)
     last = decide(replace(cluster, now_s=NOW_S + 510.0), waiting_machine_hours=0.1)
@@ -190,7 +194,7 @@ def test_a_start_that_waits_keeps_its_hold_and_takes_it_in_the_end(
 def test_no_start_waits_in_its_hold_while_another_urgent_job_finds_no_room(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
-    jobs = (running("a", "n0"), running("b", "n1", preemptible=False))
+    jobs = (running("a", "n0", walltime_s=ENDS_SOON_S), running("b", "n1", preemptible=False))
     cluster = cluster_of(2, *jobs, waiting("u", 1), waiting("v", 1, submit_s=NOW_S + 1.0))
     assert not victims(decide(cluster, waiting_machine_hours=0.1)), "a start of u at once is of no use to v"
     short = replace(cluster.jobs_by_id()["u"], walltime_s=100.0)

@@ -14,6 +14,7 @@ import pytest
 from makeway.daemon.cli.main import main
 from makeway.daemon.journal.store import Journal
 from tests.paths import EXAMPLE_POLICY as EXAMPLE
+from tests.simharness.defects import write_defects
 
 TRACE = """; Version: 2.2
 ; MaxNodes: 4
@@ -333,6 +334,19 @@ def test_a_defect_of_a_policy_is_one_line_with_time_job_and_place(
     line = makeway.refuses("replay", "sample", "--policy", policy)
     assert re.search(rf"policy broken failed at \d+ s \(urgent jobs that wait: [\w.-]+\): {error}", line)
     assert re.search(rf"\({policy}, line \d+\)", line)
+
+
+def test_a_policy_that_acts_without_end_is_one_line(makeway: Makeway, tmp_path: Path) -> None:
+    write_defects(tmp_path)
+    line = makeway.refuses("replay", "sample", "--policy", tmp_path / "loops.py")
+    how = r"300 cycles at one instant, the last ones with reserve for (\d+), release for \1$"
+    assert re.search(rf"error: policy loops failed at \d+ s: it acts without end: {how}", line)
+
+
+def test_the_seed_is_named_whose_replay_fails(makeway: Makeway, tmp_path: Path) -> None:
+    write_defects(tmp_path)
+    words = ("--seed", 3, "--seeds", 2, "--policy", tmp_path / "raises.py")
+    assert "error: seed 3: policy raises failed at " in makeway.refuses("replay", "sample", *words)
 
 
 def test_a_policy_whose_actions_are_all_refused_is_said(makeway: Makeway, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from makeway.daemon.cli.main import run_cli
 from makeway.simharness.history.how import period
 from makeway.simharness.history.source import HistoryError
+from tests.simharness.defects import write_defects
 from tests.simharness.history.test_costs import VITAL, source
 
 __all__ = ["source"]
@@ -53,6 +54,17 @@ def test_the_ceiling_of_the_configuration_is_that_of_the_machine(
     found = json.loads(capsys.readouterr().out)["replays"]
     ceilings = [one["max_loss_node_hours"] for one in found]
     assert ceilings == [None, 216.0, None, 100.0, 20.0, 5.0, 1.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["raises", "loops"])
+def test_a_policy_that_fails_is_one_line_with_the_ceiling(
+    words: list[str], tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_defects(tmp_path)
+    words[words.index("eviction")] = f"{name}.py"
+    assert run_cli([*words, "--max-loss", "20"]) == 2
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"makeway: error: --max-loss 20: policy {name} failed at ")
 
 
 def test_a_poll_without_a_time_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

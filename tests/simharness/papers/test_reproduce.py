@@ -1,5 +1,6 @@
 """What the papers share: the group of commands, their options, claims and the place of the results."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from makeway.daemon.errors import UserError
 from makeway.simharness.papers import reproduce
 from makeway.simharness.papers.common.claims import ClaimStatus, Finding, check
 from makeway.simharness.papers.common.page import PageSection, PaperPage, TextGrid, page_html
-from makeway.simharness.papers.reproduce import ReproduceOptions, run_all
+from makeway.simharness.papers.reproduce import ReproduceOptions, TrialsFailed, run_all
 from tests.paths import ROOT
 
 
@@ -28,6 +29,24 @@ def double(number: int) -> int:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_results_stand_in_the_order_of_the_trials(workers: int) -> None:
     assert run_all(double, [3, 1, 2], workers=workers, label="numbers") == [6, 2, 4]
+
+
+def third_of(number: int) -> float:
+    return 3 / number
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_other_trials_go_on_after_one_that_fails(
+    workers: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(TrialsFailed) as failed:
+        run_all(third_of, [3, 0, 1], workers=workers, label="numbers", named="number {}".format)
+    assert str(failed.value) == "1 of 3 numbers failed:\nnumber 0"
+    assert failed.value.finished == {0: 1.0, 2: 3.0}
+    words = (
+        r"^makeway: failed: number 0: ZeroDivisionError: division by zero \(.*test_reproduce\.py, line \d+\)$"
+    )
+    assert re.search(words, capsys.readouterr().err, re.MULTILINE)
 
 
 def test_the_seeds_are_the_papers_own_unless_said_otherwise(tmp_path: Path) -> None:

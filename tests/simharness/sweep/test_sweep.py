@@ -11,6 +11,7 @@ import pytest
 from makeway.daemon.cli.main import run_cli
 from makeway.simharness.sweep.table import KEYS, read_results
 from tests.paths import ROOT
+from tests.simharness.defects import write_defects
 from tests.waiting import await_that, limit_s
 
 pytest.importorskip("pyarrow")
@@ -57,6 +58,48 @@ def test_a_sweep_and_its_comparison(grid: Path, capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr().out
     assert "Best here: eviction, with 100.0% of the urgent jobs on time" in printed
     assert "eviction" in page.read_text()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_cells_that_fail_are_named_and_do_not_stop_the_others(
+    tmp_path: Path, workers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_defects(tmp_path)
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(
+        "policies: [raises.py, {name: loops.py, label: endless}, none]\nsettings: {urgent_share: [0.1]}\n"
+    )
+    raises, endless = (
+        f"policy {name}, trace sample, seed 0, urgent_share 0.1" for name in ("raises.py", "endless")
+    )
+    for kept in (False, True):  # what has failed is computed again, and nothing else
+        assert run_cli(["sweep", str(grid), "--jobs", workers]) == 2
+        printed = capsys.readouterr()
+        lines = printed.err.splitlines()
+        assert ("1 of 3 cells were kept" in printed.err) is kept
+        assert f"makeway: failed: {raises}: policy raises failed at 46875 s" in printed.err
+        assert (
+            f"makeway: failed: {endless}: policy loops failed at 46875 s: it acts without end" in printed.err
+        )
+        assert lines[-3:] == [
+            "makeway: error: 2 of 3 cells failed:",
+            f"makeway: error: {raises}",
+            f"makeway: error: {endless}",
+        ]
+        assert "Traceback" not in printed.err
+        assert printed.out == f"Results of the other cells: {grid.with_suffix('.parquet')}\n"
+        (row,) = read_results(grid.with_suffix(".parquet"))
+        assert row.key["policy"] == "none"
+
+
+def test_a_sweep_of_which_nothing_is_finished_writes_no_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_defects(tmp_path)
+    (grid := tmp_path / "grid.yaml").write_text("policies: [raises.py]\n")
+    assert run_cli(["sweep", str(grid)]) == 2
+    assert capsys.readouterr().err.splitlines()[-2] == "makeway: error: 1 of 1 cells failed:"
+    assert not grid.with_suffix(".parquet").exists()
 
 
 def test_a_grid_is_checked_without_running(grid: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from makeway.policies.programme.leaving import WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Eviction:
+class GroupDeparture:
     """Jobs of a chosen group that leave in one way because they use held nodes; or a job that shrinks."""
 
     jobs: tuple[Job, ...]
@@ -37,7 +37,7 @@ def freed_nodes(group: VictimGroup, departure: Departure) -> tuple[str, ...]:
     return spare[len(spare) - departure.given_node_count :]
 
 
-def in_words(evictions: list[Eviction]) -> str:
+def in_words(evictions: list[GroupDeparture]) -> str:
     """Which jobs leave and how, and which shrink, in words. Pure functions.
 
     Reference:
@@ -57,5 +57,5 @@ def in_words(evictions: list[Eviction]) -> str:
     return " and ".join(f"{verb} {', '.join(texts)}" for verb, texts in parts if texts)
 
 
-def _ids(eviction: Eviction) -> str:
+def _ids(eviction: GroupDeparture) -> str:
     return "+".join(job.job_id for job in eviction.jobs)
