@@ -219,7 +219,7 @@ def run_all(
         workers: processes side by side; 1: this one alone.
         label: what the bar says.
         cache: where results are kept, as soon as they are there, and looked for first. None: nowhere.
-        named: what a trial is called: the others go on after one that fails. None: the first failure ends all.
+        named: what a trial is called: the others go on after one that fails. None: the first failure ends it.
 
     Raises:
         Interrupted: by Ctrl-C. What is finished is in it, and in the cache.
