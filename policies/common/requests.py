@@ -147,10 +147,8 @@ def request_for(
     unusable = commitments.unusable(urgent, ends_s) if unusable is None else unusable
     suitable = _suitable(cluster, urgent, unusable)
     free = _free_for(commitments, urgent, suitable)
-    ready_s, short, kept = dict[str, float](), urgent.missing - len(free), urgent.kept_nodes
-    releasing: list[str] = []
-    if short > 0 or kept:
-        ready_s = commitments.releasing(urgent.job.demand)
+    short, kept, releasing = urgent.missing - len(free), urgent.kept_nodes, list[str]()
+    ready_s = commitments.releasing(urgent.job.demand) if short > 0 or kept else {}
     if short > 0:
         fit = cluster.node_sets().among(tuple(ready_s), suitable)
         in_time = (name for name in fit if ready_s[name] <= deadline_s or now_s > deadline_s)

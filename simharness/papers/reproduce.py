@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from makeway.simharness.papers.common.cache import KeptResults, ResultCache
     from makeway.simharness.papers.common.claims import Claim
+    from makeway.simharness.run.workers import Failure
 
 PAPERS = {
     "p1": "makeway.simharness.papers.p1.command",
@@ -193,9 +194,9 @@ class Interrupted(KeyboardInterrupt):
 class TrialsFailed(UserError):
     """Some trials of `run_all` failed. The message names them."""
 
-    def __init__(self, failed: Sequence[str], finished: Mapping[int, Any], label: str) -> None:
-        count = len(failed) + len(finished)
-        super().__init__("\n".join((f"{len(failed)} of {count} {label} failed:", *failed)))
+    def __init__(self, failed: Mapping[int, str], finished: Mapping[int, Any], label: str) -> None:
+        count, names = len(failed) + len(finished), (failed[place] for place in sorted(failed))
+        super().__init__("\n".join((f"{len(failed)} of {count} {label} failed:", *names)))
         self.finished = finished
         """The results of the others, by the places of their trials."""
 
@@ -217,32 +218,27 @@ def run_all(
         trials: values that another process can be given; with a cache frozen dataclasses of plain values.
         workers: processes side by side; 1: this one alone.
         label: what the bar says.
-        cache: where results are kept, and looked for first; each is kept as soon as it is there. None:
-            nowhere.
-        named: what a trial is called, if the others go on after one that fails, and which is reported at
-            once. None: the first exception ends the work.
+        cache: where results are kept, as soon as they are there, and looked for first. None: nowhere.
+        named: what a trial is called: the others go on after one that fails. None: the first failure ends it.
 
     Raises:
         Interrupted: by Ctrl-C. What is finished is in it, and in the cache.
-        TrialsFailed: trials have failed, and `named` is given. What is finished is in both, too.
+        TrialsFailed: with `named`, after the others. The same holds.
     """
     from makeway.simharness.cli.terminal import counter
     from makeway.simharness.run.workers import Attempts, Failure, spread
 
     kept = None if cache is None else cache.of(work)
-    results = {} if cache is None or kept is None else _kept(trials, label, cache, kept)
+    results = _kept(trials, label, cache, kept) if cache and kept else {}
     missing = [index for index in range(len(trials)) if index not in results]
-    failed: dict[int, str] = {}
-    tried: Callable[[TrialT], ResultT | Failure] = work if named is None else Attempts(work)
+    failed, tried = dict[int, str](), work if named is None else Attempts(work)
     try:
         with counter(label, len(trials)) as advance:
             advance(len(results))
             for position, result in spread(tried, [trials[index] for index in missing], workers):
                 index = missing[position]
                 if named is not None and isinstance(result, Failure):
-                    failed[index] = named(trials[index])
-                    text = printable(f"{failed[index]}: {result.text}")
-                    click.echo(f"makeway: failed: {text}", err=True)
+                    failed[index] = _reported(named(trials[index]), result)
                 elif not isinstance(result, Failure):
                     results[index] = result
                     if kept is not None:
@@ -253,8 +249,14 @@ def run_all(
         click.echo(f"interrupted: {len(results)} of {len(trials)} {label} are finished{kept_in}", err=True)
         raise Interrupted(results) from interrupt
     if failed:
-        raise TrialsFailed([failed[index] for index in sorted(failed)], results, label)
+        raise TrialsFailed(failed, results, label)
     return [results[index] for index in range(len(trials))]
+
+
+def _reported(name: str, failure: "Failure") -> str:
+    """The name of a trial, once its failure is printed."""
+    click.echo(f"makeway: failed: {printable(f'{name}: {failure.text}')}", err=True)
+    return name
 
 
 def _kept(

@@ -2,8 +2,10 @@
 work that the decisions did not mean to lose.
 """
 
+import gzip
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -11,12 +13,16 @@ import pytest
 from makeway.daemon.control.report import CycleReport
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
+from makeway.policies.least_price.policy import LEAST_PRICE
+from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import JobKind
 from makeway.policies.registry import find
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.run.experiment import Experiment, storage_of
+from makeway.simharness.run.loading import load_workload
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
 
@@ -132,3 +138,28 @@ def test_no_work_is_lost_beyond_what_was_decided(seed: int) -> None:
         jobs.append(urgent(f"u{number}", at_s, rng.randint(1, 12)))
     _, _, beyond = played(*jobs, node_count=40, checkpoints=rng.choice(MODELS))
     assert beyond == pytest.approx(0.0, abs=1e-6)
+
+
+DAY_S = 86_400
+BURST_S = 2_286_143.0
+"""When one of a burst of urgent jobs on KTH made its hold and released it without end: it had a node that a
+job was leaving for another one of them.
+"""
+
+
+def test_a_hold_is_not_made_and_released_without_end(shared_traces: Path, tmp_path: Path) -> None:
+    part = tmp_path / "kth20.swf"
+    with gzip.open(shared_traces / "KTH-SP2-1996-2.1-cln.swf.gz", "rt") as trace, part.open("w") as out:
+        out.writelines(
+            line
+            for line in trace
+            if line.startswith(";") or 20 * DAY_S <= int(line.split(maxsplit=2)[1]) < 30 * DAY_S
+        )
+    experiment = Experiment(trace=str(part), synthesis="W5", seed=103)
+    workload = load_workload(experiment)
+    cluster = SimCluster(
+        workload.node_count, workload.jobs, scheduler=SchedulerSettings(), storage=storage_of(experiment)
+    )
+    replay = Replay(cluster, LEAST_PRICE, LeastPriceConfig(), ReplaySettings())
+    while cluster.now_s <= BURST_S:
+        assert replay.step()
