@@ -237,7 +237,10 @@ class Replay:
         """
         return not (
             self._waiting
-            or any(operation.phase is Phase.MAKING_ROOM for operation in operations)
+            or any(
+                operation.phase is Phase.MAKING_ROOM or operation.for_job_id not in self._urgent
+                for operation in operations
+            )
             or (self._policy.collects and (self.journal.notices() or self.cluster.announced))
         )
 

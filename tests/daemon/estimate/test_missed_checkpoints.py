@@ -75,7 +75,7 @@ def leaving(journal: Journal) -> list[tuple[str, Method, float]]:
 
 def test_a_job_that_reports_nothing_is_not_taken_for_free() -> None:
     """After ten hours, it would lose as much as the other. In its second hour it is believed."""
-    assert leaving(played(UNPRICED, 10 * HOUR_S)) == [("other", Method.KILL, 40.6)]
+    assert leaving(played(UNPRICED, 10 * HOUR_S)) == [("other", Method.KILL, 40.0)]
     assert leaving(played(UNPRICED, 1.9 * HOUR_S)) == [("silent", Method.APPLICATION, 8.2)]
 
 
@@ -100,8 +100,8 @@ def test_a_job_that_missed_a_checkpoint_is_not_believed_in_its_next_run(
     assert summary.urgent_users["beam"].actual == summary.all_lenders.actual
     assert run_cli(["summary", "--journal", str(path)], factories={}) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "silent of user batch, account (none): 1 time, 8.23 node-hours of work lost" in text
-    assert "lost overhead beam 1 1 1 0 0 7.60 15.83 0" in text, "the table by urgent user"
+    assert "silent of user batch, account (none): 1 time, 8.17 node-hours of work lost" in text
+    assert "lost overhead beam 1 1 1 0 0 7.67 15.83 0" in text, "the table by urgent user"
     assert run_cli(["summary", "--json", "--journal", str(path)], factories={}) == 0
     values = json.loads(capsys.readouterr().out)
     assert values["urgent_users"]["beam"]["jobs"] == 1

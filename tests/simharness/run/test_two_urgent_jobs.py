@@ -104,10 +104,10 @@ def test_two_urgent_jobs_in_one_decision() -> None:
 
 
 def test_checkpoints_that_fit_together_are_written_together() -> None:
-    jobs = (batch("b1", 250.0), batch("b2", 250.0), urgent("u1", FIRST_S), urgent("u2", FIRST_S + 5.0))
+    jobs = (batch("b1", 200.0), batch("b2", 200.0), urgent("u1", FIRST_S), urgent("u2", FIRST_S + 5.0))
     record, decided, beyond = played(*jobs)
     assert (decided, beyond, evictions(record)) == (0.0, 0.0, 2)
-    assert delays_s(record) == pytest.approx([495.0, 495.0]), "both share, and neither waits for the other"
+    assert delays_s(record) == pytest.approx([395.0, 395.0]), "both share, and neither waits for the other"
 
 
 def test_a_checkpoint_that_would_delay_an_earlier_one_too_much_begins_after_it() -> None:
