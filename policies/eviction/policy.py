@@ -347,13 +347,6 @@ def item_of(group: VictimGroup, config: EvictionConfig, ahead_s: float = 0.0) ->
     )
 
 
-def _wait_s(job: Job, application_s: float | None) -> float:
-    """How much of `application_s` passes before the regular checkpoint begins; 0 if there is none."""
-    if application_s is None or job.checkpoint is None or job.checkpoint.application_s is None:
-        return 0.0
-    return max(0.0, application_s - job.checkpoint.application_s)
-
-
 def _departures(request: Request, eviction: GroupDeparture, when: Turn) -> list[Action]:
     """The actions by which the jobs of an eviction leave or shrink."""
     actions: list[Action] = []
