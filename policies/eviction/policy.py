@@ -45,7 +45,7 @@ from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.components import joint_rules
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.joint.serving import jointly
-from makeway.policies.model import Action, Cluster, Decision, Job, Method
+from makeway.policies.model import Action, Cluster, Decision, Method
 from makeway.policies.programme.candidates import candidates
 from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.programme.ends import ending_by_itself, ends_by_itself
