@@ -14,7 +14,7 @@ from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.observation import Timeouts
-from makeway.policies.contract import Planner, Policy
+from makeway.policies.contract import Planner, Policy, PolicyError
 from makeway.policies.horizon.cp_sat import SolverUnavailable
 from makeway.policies.horizon.policy import STEP, HorizonConfig
 from makeway.policies.model import Cluster, Decision, Plan, Prioritise, Progress
@@ -213,8 +213,9 @@ def test_a_replay_does_not_pass_over_a_planner_that_fails() -> None:
     words = (
         rf"^policy {policy.name} failed at 0 s: no plan: ZeroDivisionError: no plan \({__file__}, line \d+\)$"
     )
-    with pytest.raises(PlanningFailed, match=words):
+    with pytest.raises(PlanningFailed, match=words) as failed:
         replay.run()
+    assert isinstance(failed.value, PolicyError), "the command line makes one line of it"
 
 
 def test_a_policy_that_does_not_plan_has_no_plan() -> None:
