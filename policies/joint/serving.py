@@ -171,7 +171,7 @@ def _candidates(
     return shared_candidates(
         cluster,
         urgent,
-        unusable=commitments.unusable(urgent, cluster.now_s + request.duration_s),
+        unusable=commitments.unusable(urgent, request.ends_s),
         excluded=request.excluded,
         latest_s=request.deadline_s,
         ending={**gone_by(request, request.deadline_s), **ending},
