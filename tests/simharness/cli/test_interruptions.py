@@ -44,7 +44,13 @@ def decide(cluster, config):
     time.sleep(3600)
 
 
-POLICY = Policy(name="waits", summary="It never decides.", config_type=WaitsConfig, decide=decide)
+POLICY = Policy(
+    name="waits",
+    summary="It never decides.",
+    config_type=WaitsConfig,
+    decide=decide,
+    arrivals_only=False,
+)
 """
 HUNG = "mode: observe\nadapter: {type: slurm, bin_dir: bin}\njournal: journal.sqlite\nsocket: daemon.sock\n"
 

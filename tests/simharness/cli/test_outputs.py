@@ -22,7 +22,7 @@ LONG = "x" * 300
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an input of each command."""
     (tmp_path / "t.swf").write_text(TRACE)
-    (tmp_path / "g.yaml").write_text("policies: [none]\ntraces: [t.swf]\n")
+    (tmp_path / "g.yaml").write_text("policies: [none]\ntraces: [t.swf]\nsettings: {urgent_share: [1.0]}\n")
     (tmp_path / "jobs.txt").write_text(
         "\n".join((";".join(NEEDED), row(1, eligible=0, start=0, end=100), URGENT, ""))
     )

@@ -70,7 +70,7 @@ def test_cells_that_fail_are_named_and_do_not_stop_the_others(
         "policies: [raises.py, {name: loops.py, label: endless}, none]\nsettings: {urgent_share: [0.1]}\n"
     )
     raises, endless = (
-        f"policy {name}, trace sample, seed 0, urgent_share 0.1" for name in ("raises.py", "endless")
+        f"policy {name}, trace sample, seed 0, urgent_share 0.1" for name in ("raises", "endless")
     )
     for kept in (False, True):  # what has failed is computed again, and nothing else
         assert run_cli(["sweep", str(grid), "--jobs", workers]) == 2
