@@ -53,7 +53,7 @@ def of_cluster(folder: str, root: str = "/") -> tuple[Process, ...]:
             if process is not None:
                 children[process.parent].append(process)
                 environment = _bytes(entry / "environ").split(b"\0")
-                # The mark also tells of one that has not entered the chroot yet, or serves it from outside.
+                # The mark finds a process outside the chroot, too: it has yet to enter it, or stays outside.
                 if marked in environment or (
                     _lives_in(entry, root) and _belongs(entry, process, environment, folder)
                 ):

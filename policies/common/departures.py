@@ -49,8 +49,8 @@ LEAVING = frozenset({Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED})
 COMPLETING_S = 90.0
 """How long a job may be completing, in seconds, before it counts as stuck: Slurm waits 30 s until it kills
 the processes of a job (KillWait), and drains their nodes 60 s later (UnkillableStepTimeout)."""
-REPLACING_S = 60.0
-"""How long it takes, in seconds, to make other jobs leave instead: as long as policies give a kill."""
+LEAVE_S = 60.0
+"""How long jobs may take to leave their nodes, in seconds: as long as policies give a kill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ def completing(cluster: Cluster) -> Mapping[str, NodeRelease]:
     make others leave instead by the instant that it comes with.
     """
     return {
-        job.job_id: NodeRelease(by_s=_completing_s(job, cluster) + COMPLETING_S + REPLACING_S)
+        job.job_id: NodeRelease(by_s=_completing_s(job, cluster) + COMPLETING_S + LEAVE_S)
         for job in _completing(cluster.jobs)
         if cluster.now_s < _completing_s(job, cluster) + COMPLETING_S
     }

@@ -139,7 +139,7 @@ def request_for(
         commitments: what is promised or under way.
         urgent: the job.
         policy: the policy's name.
-        deadline_s, duration_s, ends_s: see `Request`. `ends_s` None: when a hold ends that lasts so long.
+        deadline_s, duration_s, ends_s: see `Request`. `ends_s` None: `duration_s` from now.
         unusable: the nodes that it may not have. None: those that are unavailable or promised.
     """
     cluster, now_s = commitments.cluster, commitments.cluster.now_s

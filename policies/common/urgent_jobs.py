@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from makeway.policies.common.departures import LEAVE_S
 from makeway.policies.common.holds import (
     guests,
     lost_for_good,
@@ -33,8 +34,6 @@ from makeway.policies.model import (
 
 Urgency = tuple[bool, bool, float, float, str]
 """See `urgency`."""
-LEAVE_S = 60.0
-"""How long jobs may take to leave, in seconds: a start comes so much later than it was planned at most."""
 _MOST_SOONER = 3
 """How many sooner starts are tried, so that one decision does not take long."""
 

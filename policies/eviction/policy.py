@@ -86,9 +86,9 @@ class EvictionConfig:
     """Where jobs share nodes: whether jobs are killed as late as the deadline allows, since there may be room
     without that, or at once."""
     leave_s: float = 60.0
-    """How long a job that is killed may take to leave its nodes: so long before the margin a job is killed
-    whose checkpoint is overdue, and with `kills: late` waiting ends. It should be no less than Slurm's
-    KillWait, the epilog and two polls together."""
+    """How long a job that is killed may take to leave its nodes. A job whose checkpoint is overdue is killed
+    this long before the margin. With `kills: late`, waiting ends this long before it, too. It should be no
+    less than Slurm's KillWait, the epilog and two polls together."""
     late: Literal["queue", "evict"] = "queue"
     """After the deadline: evict no job, or still the set with the least loss, as if the job had been
     submitted now."""

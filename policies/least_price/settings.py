@@ -66,9 +66,9 @@ class LeastPriceConfig:
     margin_s: float = 30.0
     """How long before the deadline the last job must have left. Kills are still allowed within the margin."""
     leave_s: float = 60.0
-    """How long a job that is killed may take to leave its nodes: so long before the margin waiting ends, and
-    a job is killed whose checkpoint is overdue. It should be no less than Slurm's KillWait, the epilog and
-    two polls together."""
+    """How long a job that is killed may take to leave its nodes. This long before the margin, waiting ends,
+    and a job whose checkpoint is overdue is killed. It should be no less than Slurm's KillWait, the epilog
+    and two polls together."""
     step_s: float = 10.0
     """The resolution of time: durations are rounded up to it. Less: tighter plans, more computing time."""
     hold_slack_s: float = 600.0

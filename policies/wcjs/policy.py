@@ -31,13 +31,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.departures import LEAVE_S
 from makeway.policies.common.holds import site_set
 from makeway.policies.common.losses import system_s
 from makeway.policies.common.placements import ANYWHERE, confined, fitting
 from makeway.policies.common.proposals import affordable, eviction_actions, fits, hold, no_room
 from makeway.policies.common.requests import Proposal, Request, needed, rationale, request_for
 from makeway.policies.common.urgent_jobs import (
-    LEAVE_S,
     UrgentJob,
     blocked_rationales,
     keeping_until,

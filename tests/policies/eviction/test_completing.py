@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.departures import COMPLETING_S, REPLACING_S, ends_by
+from makeway.policies.common.departures import COMPLETING_S, LEAVE_S, ends_by
 from makeway.policies.common.holds import is_in_vain, shortfall
 from makeway.policies.common.proposals import hold
 from makeway.policies.common.requests import Proposal, request_for
@@ -29,11 +29,11 @@ from tests.policies.common.operations import operation
 from tests.policies.sharing import amounts, part, shared
 from tests.policies.under_test import UNDER_TEST, at_once
 
-IN_TIME_S = COMPLETING_S + REPLACING_S
+IN_TIME_S = COMPLETING_S + LEAVE_S
 
 
 def completing(job: Job, ago_s: float | None = 10.0) -> Job:
-    """The job, which has been completing for so long. None: it is seen so for the first time."""
+    """The job, completing for that many seconds. None: no earlier snapshot has shown it completing."""
     since_s = None if ago_s is None else NOW_S - ago_s
     return replace(job, state=JobState.COMPLETING, completing_since_s=since_s)
 
@@ -54,7 +54,7 @@ def two(running: Build, waiting: Build, cluster_of: BuildCluster) -> Cluster:
 
 
 def with_first(cluster: Cluster, ago_s: float | None) -> Cluster:
-    """The same cluster, in which the first job has been completing for so long."""
+    """The same cluster, with its first job completing for that many seconds."""
     first, *others = cluster.jobs
     return replace(cluster, jobs=(completing(first, ago_s), *others))
 
