@@ -4,7 +4,7 @@ memory.
 RICC (447,784 jobs) is replayed by processors and packed on nodes of 8 processors and 12 GB. KTH-SP2 (28,467
 jobs, EASY) is replayed in this process and as a whole `makeway replay`; HPC2N (202,871 jobs)
 in a process of its own for its peak memory. The plain scheduler is the tests' oracle, which keeps nothing
-between two instants.
+between two instants. Beside it runs `bare_loop.py`, a script that schedules KTH and does nothing else.
 """
 
 import subprocess
@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from bench import bare_loop
 from makeway.policies.model import Resources
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.scheduler import SchedulerSettings
@@ -111,6 +112,32 @@ def test_kth_as_a_whole_process(benchmark: BenchmarkFixture) -> None:
     benchmark(lambda: runs_s.append(whole_process(KTH)[0]))
     jobs_s = len(workload.jobs) / min(runs_s)
     print(f"\nKTH, EASY, whole process: {jobs_s:,.0f} jobs/s (asked for: {ASKED_JOBS_S:,.0f})")
+
+
+def test_kth_beside_a_bare_loop(benchmark: BenchmarkFixture) -> None:
+    workload = trace(KTH)
+    nodes, jobs = bare_loop.read(str(KTH))
+    waits_s = [
+        (one.start_s or 0.0) - one.job.submit_s for one in replayed(workload).record(policy="none").jobs
+    ]
+    assert bare_loop.waits(nodes, jobs) == waits_s
+
+    benchmark(bare_loop.waits, nodes, jobs)
+    bare_s = min(seconds(lambda: bare_loop.waits(nodes, jobs)) for _ in range(5))
+    ours_s = min(seconds(lambda: replayed(workload)) for _ in range(5))
+    whole_bare_s, whole_s = [
+        min(one() for _ in range(5)) for one in (bare_process_s, lambda: whole_process(KTH)[0])
+    ]
+    print(f"\nKTH, EASY, in this process: {ours_s / bare_s:.1f} times a bare loop's {bare_s:.3f} s")
+    times = whole_s / whole_bare_s
+    print(f"whole process: {times:.1f} times that of a bare loop, {whole_bare_s:.3f} s (asked for: 2)")
+
+
+def bare_process_s() -> float:
+    """Seconds of the bare loop as a process, from start to exit."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, bare_loop.__file__, str(KTH)], check=True, capture_output=True)
+    return time.perf_counter() - began
 
 
 @pytest.mark.benchmark(min_rounds=1, max_time=0.1)

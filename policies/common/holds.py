@@ -112,16 +112,14 @@ def site_set(cluster: Cluster, until_s: float) -> int:
 
 def site_begins_s(cluster: Cluster, nodes: Collection[str], until_s: float) -> float | None:
     """When the site's next reservation of one of the nodes begins. None: there is none before `until_s`."""
+    to_come = [
+        one for one in site_reservations(cluster.reservations) if cluster.now_s < one.start_s < until_s
+    ]
+    if not to_come:
+        return None
     sets = cluster.node_sets()
-    held = sets.of_new(nodes)
-    return min(
-        (
-            one.start_s
-            for one in site_reservations(cluster.reservations)
-            if cluster.now_s < one.start_s < until_s and sets.of(one.nodes) & held
-        ),
-        default=None,
-    )
+    held = sets.of_any(nodes)
+    return min((one.start_s for one in to_come if sets.of(one.nodes) & held), default=None)
 
 
 @memoise_last
