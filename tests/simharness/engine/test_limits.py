@@ -199,3 +199,28 @@ def test_a_limit_below_what_has_elapsed_is_not_set() -> None:
     lender.grow(4)
     assert lender.job.walltime_s == pytest.approx(lender.right_s())
     assert lender.job.walltime_s > lender.cluster.now_s
+
+
+def test_a_job_that_has_its_nodes_back_lets_no_other_job_overtake_the_head_of_the_queue() -> None:
+    """EASY foretells the start of the head by the limits of the jobs that run.
+
+    On the sample, a limit of 15 hours that had grown to 16 days once let a job of 52 nodes overtake.
+    """
+    workload = [
+        SimJob("m", 0.0, 800.0, 1000.0, 4, kind=JobKind.MALLEABLE, node_count_min=1),
+        SimJob("head", 0.0, 100.0, 100.0, NODES),
+        SimJob("behind", 300.0, 1500.0, 1500.0, 4),
+    ]
+    cluster = SimCluster(
+        NODES, workload, scheduler=SchedulerSettings(), storage=StorageSettings(), check=True
+    )
+    adapter = SimAdapter(cluster)
+    cluster.advance(100.0)
+    nodes = adapter.snapshot().jobs_by_id()["m"].nodes
+    adapter.apply(acts.shrink("m", keep_nodes=nodes[:1], walltime_s=100.0 + 900.0 * 4))
+    cluster.advance(200.0)
+    adapter.apply(acts.expand("m", nodes=nodes[1:], reservation=None))
+    assert adapter.snapshot().jobs_by_id()["m"].walltime_s == pytest.approx(1075.0)
+    cluster.run()
+    started = {entry.job.job_id: entry.start_s for entry in cluster.record(policy="none").jobs}
+    assert started == {"m": 0.0, "head": pytest.approx(875.0), "behind": pytest.approx(975.0)}
