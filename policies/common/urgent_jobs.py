@@ -217,7 +217,8 @@ def _held_up(waiting: tuple[Job, ...], operations: tuple[Operation, ...]) -> Map
         if operation.phase is Phase.MAKING_ROOM and operation.kind.serves_urgent_job
     }
     blocked = {job.het_job_id for job in waiting if job.het_job_id and job.blocked_by}
-    limited.sort(key=lambda job: (job.job_id not in served, job.submit_s, job.job_id))
+    # Of two tasks of one array, the one with the longer id has the higher number.
+    limited.sort(key=lambda job: (job.job_id not in served, job.submit_s, len(job.job_id), job.job_id))
     together: dict[str, list[Job]] = {}
     for job in limited:
         if job.het_job_id not in blocked:
