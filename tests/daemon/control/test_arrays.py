@@ -277,7 +277,8 @@ def test_what_the_first_task_cost_counts_for_the_next() -> None:
 
 
 def test_a_task_that_is_there_again_does_not_get_the_hold_of_the_next() -> None:
-    slurm, journal = ArrayCluster(), Journal(None)
+    other = running("w", ("n3", "n4"), start_s=0.0)
+    slurm, journal = ArrayCluster(LENDER, other), Journal(None)
     loop = first_runs(slurm, journal)
     slurm.end(FIRST)
     goes_on(slurm, loop)

@@ -170,6 +170,12 @@ def test_a_task_that_waits_with_an_operation_of_its_own_keeps_that() -> None:
     assert passed_on((over(view), own), view, PATIENCE, lambda: "2") == ()
 
 
+def test_the_tasks_follow_each_other_in_the_order_of_their_numbers() -> None:
+    tasks = [replace(NEXT, job_id=f"7_{number}") for number in (10, 8, 9)]
+    view = after_view(WAITS, *tasks)
+    assert next_of(over(view), view).for_job_id == "7_8"
+
+
 def test_the_hold_is_released_once_after_the_last_task() -> None:
     view = after_view(WAITS, NEXT)
     operation = next_of(over(view), view)
