@@ -15,7 +15,7 @@ from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import Limits, Node, NodeState, Operation, Phase, Reserve
 from makeway.policies.registry import find
 from tests.builders import running
-from tests.daemon.control.arrays import LENDER, TASKS, ArrayCluster, task
+from tests.daemon.control.arrays.array_cluster import LENDER, TASKS, ArrayCluster, task
 from tests.daemon.control.loops import daemon
 
 FIRST, SECOND, THIRD = TASKS
