@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.adapters.protocol import Rejected
+from makeway.adapters.protocol import Rejected, Unavailable
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
@@ -239,6 +239,25 @@ def test_a_refused_hold_for_the_next_task_gives_the_nodes_back() -> None:
     slurm.settle(70.0)
     loop.reconcile()
     assert ("prioritise", "v") in slurm.calls
+
+
+@pytest.mark.parametrize("arrived", [False, True])
+def test_a_hold_for_the_next_task_that_got_no_answer_is_looked_for(arrived: bool) -> None:
+    """The daemon or the controller may have died at that very moment."""
+    slurm, journal = ArrayCluster(), Journal(None)
+    loop = first_runs(slurm, journal)
+    slurm.errors["reserve"] = Unavailable("no answer")
+    slurm.end(FIRST)
+    loop.reconcile()
+    assert last_hold(slurm).job_id == SECOND
+    del slurm.errors["reserve"]
+    if arrived:
+        slurm.put(replace(slurm.job(SECOND), reservation=last_hold(slurm).reservation))
+    loop = daemon(slurm, journal)
+    goes_on(slurm, loop)
+    assert slurm.runs(SECOND)
+    assert counted(slurm, "reserve") == (2 if arrived else 3)
+    assert counted(slurm, "requeue") == 1
 
 
 def test_two_tasks_that_end_at_once_have_two_successors_in_the_order_of_their_numbers() -> None:
