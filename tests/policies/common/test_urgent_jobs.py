@@ -56,8 +56,9 @@ def test_those_that_nodes_are_held_for_come_first() -> None:
 
 
 def test_the_tasks_of_an_array_come_in_the_order_of_their_numbers() -> None:
-    view = cluster(4, limited("7_10", 1.0), limited("7_8", 1.0), limited("7_9", 1.0))
-    assert set(held_up(view)) == {"7_10"}
+    tasks = [replace(limited(f"7_{number}", 1.0), array_job_id="7") for number in (10, 8, 9)]
+    assert set(held_up(cluster(4, *tasks))) == {"7_10"}
+    assert set(held_up(cluster(4, *tasks, limited("10", 1.0)))) == {"7_9", "7_10"}
 
 
 def test_a_large_job_does_not_keep_a_small_one_from_what_is_left() -> None:
