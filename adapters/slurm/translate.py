@@ -20,6 +20,7 @@ from makeway.adapters.slurm.holds import HoldNames, last_hold
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
 from makeway.adapters.slurm.resources import eligibility
+from makeway.adapters.slurm.resources.details import present_reason
 from makeway.adapters.slurm.resources.het_jobs import TOGETHER, het_job_id
 from makeway.adapters.slurm.resources.holdings import Holding
 from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits, asked_licenses, quotas
@@ -227,7 +228,7 @@ class Translator:
             node_equivalents=held.node_equivalents,
             demand=asked.demand if asked else None,
             blocked_by=(blocked_by := self._blocked_by(raw, asked, found) if asked else ""),
-            examined=not pending or _lacks(raw) is not _NOT_LOOKED_AT,
+            examined=not pending or _lacks(raw, self._limits) is not _NOT_LOOKED_AT,
             quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
             start_s=started_s,
@@ -286,7 +287,7 @@ class Translator:
         for name, count in asked_licenses(raw.licenses):
             if count > self._licenses.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"
-        lacks = _lacks(raw)
+        lacks = _lacks(raw, self._limits)
         # With several partitions the reason is the one of the last that Slurm tried.
         elsewhere = len(raw.partitions) > 1 and raw.reason.startswith("Partition")
         if lacks and not elsewhere:
@@ -314,9 +315,9 @@ def _size_before(raw: RawJob, taken: TakenFromJob | None) -> int:
     return taken.lost_nodes.node_count if taken and taken.lost_nodes and taken.run == raw.restarts else 0
 
 
-def _lacks(raw: RawJob) -> str | None:
+def _lacks(raw: RawJob, limits: KnownLimits) -> str | None:
     """What Slurm's reason says that a waiting job lacks: see `_REASONS`."""
-    reason = raw.reason.replace("_", " ")
+    reason = present_reason(raw, limits.tasks_left).replace("_", " ")
     found = (lacks for begin, lacks in _REASONS if reason.startswith(begin))
     return next(found, "what Slurm names as the reason")
 

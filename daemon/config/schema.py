@@ -145,6 +145,7 @@ class TimeoutSettings(Section):
     settle_s: float = Field(default=30.0, ge=1, le=3600, description="seconds from 1 to 3600")
     retry_s: float = Field(default=5.0, ge=0, le=3600, description="seconds from 0 to 3600")
     refused_s: float = Field(default=60.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
+    pass_on_s: float = Field(default=14_400.0, ge=0, le=7 * DAY_S, description="seconds from 0 to 604800")
 
     def to_timeouts(self) -> Timeouts:
         """The same values as the operations use them."""

@@ -1,6 +1,6 @@
 """A snapshot with everything that the journal and the configuration add to it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from makeway.daemon.config.mode import Mode
@@ -48,7 +48,7 @@ def joined(
         operations=open_operations,
         leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
         evictions=journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
-        lost_node_s=lost.by_job,
+        lost_node_s=_with_inherited(lost.by_job, open_operations),
         lost_by_user=lost.by_user,
         lost_by_account=lost.by_account,
         failures_s=journal.failures_s(seen.now_s - limits.breaker_window_s),
@@ -79,6 +79,26 @@ def _jobs(
         jobs = with_class_reports(jobs, seen.now_s)
     jobs = without_missed(jobs, losses, seen.now_s)
     return without_signals(jobs, journal.unanswered_signals(), operations)
+
+
+def _with_inherited(lost_node_s: Mapping[str, float], operations: Iterable[Operation]) -> Mapping[str, float]:
+    """The lost work by urgent job: what was lost for earlier tasks of an array counts for the task that has
+    their nodes by now.
+    """
+    heirs = {
+        task.action.for_job_id: operation.for_job_id
+        for operation in operations
+        if operation.array_job_id
+        for task in operation.tasks
+        if task.action.for_job_id != operation.for_job_id and task.action.for_job_id in lost_node_s
+    }
+    if not heirs:
+        return lost_node_s
+    found: dict[str, float] = {}
+    for job_id, lost in lost_node_s.items():
+        heir = heirs.get(job_id, job_id)
+        found[heir] = found.get(heir, 0.0) + lost
+    return found
 
 
 def _judged_actions(seen: Cluster, mode: Mode) -> frozenset[Verb]:

@@ -1,4 +1,6 @@
-"""From what was decided to operations: what the arbiter lets pass opens one, or is added to the open one."""
+"""From what was decided to operations: what the arbiter lets pass opens one, or is added to the open one. The
+next task of an array gets one without a decision.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,8 +8,10 @@ from typing import Final
 
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.beginning import extend, open_operation
 from makeway.daemon.operation.due import hold_index
+from makeway.daemon.operation.handover import passed_on
 from makeway.policies.gate.arbiter import Verdict, arbitrate
 from makeway.policies.model import (
     Action,
@@ -86,6 +90,23 @@ def open_clean_up(
         _open_or_extend((action,), None, cluster, settings, new_id, deadline_s=cluster.now_s)
         for action in actions
     )
+
+
+def pass_on(
+    operations: tuple[Operation, ...], seen: Cluster, settings: LoopSettings, journal: Journal
+) -> tuple[Operation, ...]:
+    """Let the next tasks of arrays have the nodes of tasks that have ended: write that down, and return the
+    operations, those of the ended tasks closed.
+
+    Nothing is passed on in observe mode: no operation holds nodes.
+    """
+    if settings.mode is Mode.OBSERVE:
+        return operations
+    found = passed_on(operations, seen, settings.timeouts, journal.new_operation_id)
+    for one in found:
+        journal.save(one.closed, one.opened)  # together: each lender always has just one
+    closed = {one.closed.operation_id: one.closed for one in found}
+    return tuple(closed.get(operation.operation_id, operation) for operation in operations)
 
 
 def _open_or_extend(

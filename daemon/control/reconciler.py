@@ -11,7 +11,7 @@ from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport, Executor
 from makeway.daemon.control.joining import joined
-from makeway.daemon.control.opening import NOTHING_OPENED, Opening, open_clean_up, open_decided
+from makeway.daemon.control.opening import NOTHING_OPENED, Opening, open_clean_up, open_decided, pass_on
 from makeway.daemon.control.permission import ONLY_DAEMON, Permission
 from makeway.daemon.control.planner import Planning
 from makeway.daemon.control.quiet import QuietCycles
@@ -139,7 +139,9 @@ class Reconciler:
         known = changed(seen, operations=before) if before else seen
         operations = tuple(self._advance(operation, known) for operation in before)
         operations = self._hand_over(operations, seen)
-        cluster = self._planning.with_plan(self._join(seen, operations))
+        if self._permission.begins and not self._settings.restoring:
+            operations = pass_on(operations, seen, self._present, self._journal)
+        cluster = self._planning.with_plan(self._join(seen, self._journal.open_operations()))
 
         # 3. The policy decides on that view alone.
         began, cpu_s = time.perf_counter(), self._cpu_s(seen)
@@ -305,13 +307,11 @@ class Reconciler:
             self._journal.remove_notice(notice_id)
         if found.arrived or found.over:
             notices = self._journal.notices()
-        after: list[Operation] = []
-        for operation in operations:
-            new = handed_over(operation, notices, seen)
-            if new is not operation:
+        after = tuple(handed_over(operation, notices, seen) for operation in operations)
+        for old, new in zip(operations, after, strict=True):
+            if new is not old:
                 self._journal.save(new)
-            after.append(new)
-        return tuple(after)
+        return after
 
     def _join(self, seen: Cluster, operations: Iterable[Operation]) -> Cluster:
         """The snapshot with everything that the journal and the configuration add to it."""

@@ -9,6 +9,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport
 from makeway.daemon.control.report import Deferral, Deferred
 from makeway.daemon.journal.command_log import Outcome
+from makeway.daemon.operation.handover import was_passed_on
 from makeway.daemon.operation.returns import method_of
 from makeway.policies.model import (
     Expand,
@@ -109,7 +110,7 @@ def _not_started(operation: Operation) -> str:
         return "observed; the urgent job was gone before it started"
     if operation.kind.starts_early:
         return "the job did not start"
-    return f"the urgent job did not start; {_lenders(operation)} given back"
+    return f"the urgent job did not start; {_nodes_now(operation)}"
 
 
 def _started(operation: Operation) -> str:
@@ -119,7 +120,14 @@ def _started(operation: Operation) -> str:
         return "the job ended, or left its nodes"
     late_s = 0.0 if operation.started_s is None else operation.started_s - operation.deadline_s
     when = "on time" if late_s <= 0 else f"{late_s:.0f} s late"
-    return f"the urgent job started {when}; {_lenders(operation)} given back"
+    return f"the urgent job started {when}; {_nodes_now(operation)}"
+
+
+def _nodes_now(operation: Operation) -> str:
+    """Who has the nodes of an operation that is over."""
+    if was_passed_on(operation):
+        return "the next task of its array has its nodes"
+    return f"{_lenders(operation)} given back"
 
 
 def _lenders(operation: Operation) -> str:

@@ -121,11 +121,12 @@ class Journal(Archive):
             self._last_operation += 1
             return str(self._last_operation)
 
-    def save(self, operation: Operation) -> None:
-        """Write an operation down as it is now."""
+    def save(self, *operations: Operation) -> None:
+        """Write operations down as they are now, all of them or none."""
         with self._mutex:
-            self._write(*self._upsert(operation))
-            self._remember(operation)
+            self._write(*(one for operation in operations for one in self._upsert(operation)))
+            for operation in operations:
+                self._remember(operation)
 
     def begin_command(self, operation: Operation, action: Action, now_s: float) -> int:
         """Write down that `action` is about to be sent, together with its operation as it is then.

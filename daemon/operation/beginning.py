@@ -43,6 +43,7 @@ def open_operation(
     kind = kind_of(actions)
     hold = _hold_in(actions)
     notice = _notice(hold, cluster) if kind is OperationKind.NOTICE else None
+    job = cluster.jobs_by_id().get(first.for_job_id)
     give_up_s = _give_up_s(deadline_s, cluster, timeouts, notice)
     if kind.starts_early and not observe:
         # Its nodes are idle: if the job does not start now, another may.
@@ -61,6 +62,7 @@ def open_operation(
         observe=observe,
         notice=notice,
         out_of=hold.out_of if hold else (),
+        array_job_id="" if job is None else job.array_job_id,
     )
 
 

@@ -1,20 +1,27 @@
-"""Announcements: which are kept, and what becomes of an operation when the announced job arrives. Pure
-functions.
+"""Who gets next what an operation holds. Pure functions.
+
+What is held for an announcement becomes the hold of the announced job when that arrives. What an urgent task
+of a job array had becomes the hold of the next task: an array with a limit (`--array=0-7%1`) is served by one
+eviction, not by one for each task. Decision 49 argues the rules.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from makeway.daemon.operation.changed.hold_end import LONGEST_S, SPARE_S
 from makeway.daemon.operation.giving_back import give_back
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.returns import method_of
-from makeway.daemon.operation.tasks import ended, may_be_dropped
+from makeway.daemon.operation.tasks import ENDED, ended, may_be_dropped, planned
+from makeway.policies.common.holds import shortfall_set, site_begins_s
 from makeway.policies.common.notices import arrivals
+from makeway.policies.common.urgent_jobs import held_up
 from makeway.policies.model import (
     Checkpoint,
     Cluster,
     Ending,
+    Expand,
     Job,
     JobState,
     Method,
@@ -23,10 +30,15 @@ from makeway.policies.model import (
     OperationKind,
     OperationOutcome,
     Phase,
+    Prioritise,
     Progress,
     Reason,
+    Release,
+    Reserve,
     Task,
+    changed,
 )
+from makeway.policies.safety.prices import START_WITHIN_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +159,157 @@ def _hand_over(operation: Operation, job: Job, cluster: Cluster) -> Operation:
         if may_be_dropped(task) and not saving:
             task = ended(task, Ending.JOB_ARRIVED, cluster.now_s)
         tasks.append(task)
-    operation = replace(operation, kind=OperationKind.ARRIVAL, for_job_id=job.job_id, tasks=tuple(tasks))
+    operation = replace(
+        operation,
+        kind=OperationKind.ARRIVAL,
+        for_job_id=job.job_id,
+        tasks=tuple(tasks),
+        array_job_id=job.array_job_id,
+    )
     if job.state is JobState.PENDING or job.reservation == operation.reservation:
         return operation
     return give_back(replace(operation, started_s=job.start_s), cluster, Reason.URGENT_FITS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedOn:
+    """What becomes of an operation whose nodes the next task of the array gets."""
+
+    closed: Operation
+    """The operation, over: its lenders are now those of `opened`."""
+    opened: Operation
+    """The operation for the next task."""
+
+
+def passed_on(
+    operations: Sequence[Operation], cluster: Cluster, timeouts: Timeouts, new_id: Callable[[], str]
+) -> tuple[PassedOn, ...]:
+    """The operations whose urgent task is over, and whose nodes the next task of the array gets.
+
+    Args:
+        operations: makeway's, as the snapshot makes them.
+        cluster: the snapshot.
+        timeouts: how long tasks of an array follow each other.
+        new_id: gives each new operation an id that no other one ever has.
+    """
+    found: list[PassedOn] = []
+    present = {one.operation_id: one for one in operations}
+    for operation in operations:
+        if not _may_be_passed_on(operation, cluster, timeouts):
+            continue
+        job = _next_task(operation, changed(cluster, operations=tuple(present.values())))
+        if job is None or not _has_room(operation, job, cluster):
+            continue
+        one = PassedOn(
+            closed=_closed(operation, cluster.now_s),
+            opened=_opened(operation, job, cluster, timeouts, new_id()),
+        )
+        found.append(one)
+        present |= {operation.operation_id: one.closed, one.opened.operation_id: one.opened}
+    return tuple(found)
+
+
+def was_passed_on(operation: Operation) -> bool:
+    """Whether the next task of its array has got its nodes."""
+    return any(
+        isinstance(task.action, Release) and task.ending is Ending.REPLACED for task in operation.tasks
+    )
+
+
+def _may_be_passed_on(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
+    """Whether the task of an array is over for which the operation holds nodes, and nothing was sent yet that
+    gives them back.
+    """
+    if (
+        operation.kind is not OperationKind.MAKE_WAY
+        or operation.phase is not Phase.RETURNING
+        or operation.observe
+        or not operation.array_job_id
+        or operation.for_job_id in cluster.jobs_by_id()
+        or cluster.now_s >= operation.opened_s + timeouts.pass_on_s
+    ):
+        return False
+    gives_back = [task for task in operation.tasks if isinstance(task.action, Expand | Prioritise | Release)]
+    if not all(map(may_be_dropped, gives_back)):
+        return False
+    others_ended = all(task.progress in ENDED for task in operation.tasks if task not in gives_back)
+    sets = cluster.node_sets()
+    return others_ended and any(
+        hold.name == operation.reservation
+        and sets.of(hold.nodes) == sets.of(operation.nodes)
+        and cluster.now_s < hold.end_s
+        for hold in cluster.reservations
+    )
+
+
+def _next_task(operation: Operation, cluster: Cluster) -> Job | None:
+    """The next task of the array that could start now, and that no operation is for. None: there is none."""
+    lacking = held_up(cluster)
+    served = {one.for_job_id for one in cluster.operations if one.phase is not Phase.CLOSED}
+    waiting = [
+        job
+        for job in cluster.waiting_urgent_jobs()
+        if job.array_job_id == operation.array_job_id
+        and job.job_id not in lacking
+        and job.job_id not in served
+        and (job.eligible_s is None or job.eligible_s <= cluster.now_s)
+    ]
+    # Of two ids of one array, the longer one has the higher number.
+    return min(waiting, key=lambda job: (job.submit_s, len(job.job_id), job.job_id), default=None)
+
+
+def _has_room(operation: Operation, job: Job, cluster: Cluster) -> bool:
+    """Whether the job could run on the nodes of the hold."""
+    for_it = replace(operation, for_job_id=job.job_id)
+    return len(operation.nodes) - shortfall_set(for_it, cluster).bit_count() >= job.node_count
+
+
+def _closed(operation: Operation, now_s: float) -> Operation:
+    """The operation, over without a return."""
+    tasks = tuple(
+        task if task.progress in ENDED else ended(task, Ending.REPLACED, now_s) for task in operation.tasks
+    )
+    started = operation.started_s is not None  # else it was too brief for any snapshot, or was cancelled
+    outcome = OperationOutcome.STARTED if started else OperationOutcome.NOT_STARTED
+    return replace(operation, phase=Phase.CLOSED, outcome=outcome, tasks=tasks)
+
+
+def _opened(
+    operation: Operation, job: Job, cluster: Cluster, timeouts: Timeouts, operation_id: str
+) -> Operation:
+    """An operation for the next task, with the hold and the lenders of an earlier one.
+
+    It counts as opened when the first one was. Its time to start begins now: until now, the limit of the
+    array held the task up. What was taken keeps the names of the tasks that it was taken for.
+    """
+    within_s = START_WITHIN_S if job.start_within_s is None else job.start_within_s
+    duration_s = min(job.walltime_s, LONGEST_S) + timeouts.give_up_after_s + SPARE_S
+    hold = Reserve(
+        job_id=job.job_id,
+        for_job_id=job.job_id,
+        policy=operation.policy,
+        reason=Reason.URGENT_FITS,
+        reservation=operation.reservation,
+        nodes=operation.nodes,
+        duration_s=duration_s,
+        until_s=site_begins_s(cluster, operation.nodes, cluster.now_s + duration_s),
+        own_reservation=cluster.own_reservation(job) or operation.own_reservation,
+    )
+    taken = tuple(
+        task
+        for task in operation.tasks
+        if method_of(task.action) is not None and task.progress is Progress.DONE
+    )
+    return Operation(
+        operation_id=operation_id,
+        kind=operation.kind,
+        for_job_id=job.job_id,
+        policy=operation.policy,
+        reservation=operation.reservation,
+        nodes=operation.nodes,
+        opened_s=operation.opened_s,
+        deadline_s=cluster.now_s + within_s,
+        give_up_s=cluster.now_s + timeouts.give_up_after_s,
+        tasks=(*taken, *planned((hold,), cluster, planned_s=cluster.now_s)),
+        array_job_id=operation.array_job_id,
+    )

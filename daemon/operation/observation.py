@@ -1,6 +1,6 @@
 """What a snapshot shows of a task: done, gone, accepted, or nothing yet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
@@ -46,20 +46,25 @@ class Timeouts:
     """Until a command that the cluster asked makeway to repeat is repeated."""
     refused_s: float = 60.0
     """Until what the cluster refused is decided again: not again on the same state."""
+    pass_on_s: float = 14_400.0
+    """Since the first task of an array was served: how long further tasks get its nodes, one after another,
+    before the lenders do. 0: never."""
 
 
 def observe_all(
-    tasks: Sequence[Task], cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
+    operation: Operation, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts
 ) -> tuple[Task, ...]:
     """The tasks of an operation as the snapshot shows them.
 
     Where a signal and the requeue after it were not sent, because the job seemed to have left its run, and it
-    is in that run after all, both are planned again: without the signal it would leave unsaved.
+    is in that run after all, both are planned again: without the signal it would leave unsaved. What is done
+    again is done for the job that the operation is for by now.
     """
+    tasks = operation.tasks
     unsent = {
         (task.action.job_id, task.planned_s) for task in tasks if _unsent_after_all(task, cluster, jobs)
     }
-    return tuple(
+    seen = (
         to_do_again(task)
         if (task.action.job_id, task.planned_s) in unsent
         and isinstance(task.action, Checkpoint | Requeue | Cancel)
@@ -68,6 +73,14 @@ def observe_all(
         else observe(task, cluster, jobs, timeouts)
         for task in tasks
     )
+    return tuple(_for_its_job(task, operation) for task in seen)
+
+
+def _for_its_job(task: Task, operation: Operation) -> Task:
+    """The task; one that is done again, and was done for an earlier task of the same array, for this one."""
+    if task.progress in ENDED or task.action.for_job_id == operation.for_job_id:
+        return task
+    return changed(task, action=changed(task.action, for_job_id=operation.for_job_id))
 
 
 def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts) -> Task:

@@ -80,7 +80,7 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
         return operation
     if not shows_nothing_new(operation, cluster):
         jobs = cluster.jobs_by_id()
-        tasks = observe_all(operation.tasks, cluster, jobs, timeouts)
+        tasks = observe_all(operation, cluster, jobs, timeouts)
         if tasks != operation.tasks:
             operation = changed(operation, tasks=tasks)
     operation = put_back_ended(operation, cluster)

@@ -217,7 +217,7 @@ def _held_up(waiting: tuple[Job, ...], operations: tuple[Operation, ...]) -> Map
         if operation.phase is Phase.MAKING_ROOM and operation.kind.serves_urgent_job
     }
     blocked = {job.het_job_id for job in waiting if job.het_job_id and job.blocked_by}
-    limited.sort(key=lambda job: (job.job_id not in served, job.submit_s, job.job_id))
+    limited.sort(key=lambda job: (job.job_id not in served, job.submit_s, *_in_array(job)))
     together: dict[str, list[Job]] = {}
     for job in limited:
         if job.het_job_id not in blocked:
@@ -234,6 +234,11 @@ def _held_up(waiting: tuple[Job, ...], operations: tuple[Operation, ...]) -> Map
         why = f"{lacks} ({full}: {who} {needs[full]:.12g} of {left[full]:.12g} left)"
         found.update({job.job_id: why for job in jobs})
     return found
+
+
+def _in_array(job: Job) -> tuple[str, int, str]:
+    """Sorts jobs by id, and the tasks of an array by number: of two, the longer id has the higher one."""
+    return job.array_job_id or job.job_id, len(job.job_id) if job.array_job_id else 0, job.job_id
 
 
 def blocked_rationales(cluster: Cluster, start_within_s: float) -> tuple[Rationale, ...]:

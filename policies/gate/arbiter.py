@@ -303,18 +303,18 @@ class _Arbiter:
             return _breaker(self.cluster)
         if not self.cluster.owns_reservation(action.reservation):
             return self._foreign(action.reservation)
-        blocked = self._blocked(action.job_id)
-        if blocked is not None:
+        for other in self.operations:  # that of the next task of its array, if the job is there once more
+            if other.reservation == action.reservation and other.for_job_id != action.for_job_id:
+                return Refusal.NODE_TAKEN, f"reservation {action.reservation} is for job {other.for_job_id}"
+        if (blocked := self._blocked(action.job_id)) is not None:
             return blocked
         if action.kind.starts_early:
             job = self.jobs.get(action.job_id)
             refusal = Refusal.NOT_WAITING if job is None else start_protection(job, self.cluster)
             if refusal is not None:
                 return refusal, f"job {action.job_id}"
-        if action.out_of:
-            ruling = self._judge_lending(action)
-            if ruling is not None:
-                return ruling
+        if action.out_of and (ruling := self._judge_lending(action)) is not None:
+            return ruling
         sets, holds = self.cluster.node_sets(), self._other_holds(action)
         for name, nodes in (*self._foreign_holds(), *holds.items()):
             common = sets.of(action.nodes) & sets.of(nodes)

@@ -163,6 +163,8 @@ class Operation:
     """How it ended. None: it is not closed."""
     short_since_s: float | None = None
     """Since when its hold lacks nodes that the urgent job can get. None: it has enough, or was not seen."""
+    array_job_id: str = ""
+    """The job array that its job is a task of. Empty: of none, or an older makeway opened it."""
 
     @property
     def own_reservation(self) -> str | None:

@@ -230,3 +230,13 @@ def tasks_left(jobs: Sequence[RawJob], details: Mapping[str, JobDetails]) -> Map
     told = ((array_of(job), details.get(job.job_id)) for job in jobs)
     most = {array: one.most_tasks for array, one in told if one is not None and one.most_tasks is not None}
     return {array: max(0.0, float(count - with_nodes[array])) for array, count in most.items()}
+
+
+def present_reason(raw: RawJob, left: Mapping[str, float]) -> str:
+    """Why a job waits, as Slurm says it. None, as after a change, if that is the limit of its array and one
+    more task may run by now: Slurm has not looked since a task has ended.
+
+    `left`: see `tasks_left`.
+    """
+    outdated = raw.reason == "JobArrayTaskLimit" and left.get(array_of(raw), 0.0) >= 1.0
+    return "None" if outdated else raw.reason

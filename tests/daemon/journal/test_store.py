@@ -1,5 +1,6 @@
 """What the journal keeps, and which processes may open it."""
 
+import math
 import signal
 import sqlite3
 import subprocess
@@ -331,3 +332,15 @@ def test_an_id_of_an_operation_is_never_given_twice(path: Path) -> None:
         again.save(operation(second))
         assert again.new_operation_id() not in {first, second}
     assert second != first
+
+
+def test_operations_that_are_saved_together_are_saved_all_or_none(path: Path) -> None:
+    with closing(Journal(path)) as journal:
+        journal.save(operation("1"))
+        with pytest.raises(sqlite3.IntegrityError):
+            journal.save(closed(operation("1")), replace(operation("2"), opened_s=math.nan))
+        assert journal.open_operations() == (operation("1"),)
+    with closing(Journal(path)) as again:
+        assert again.open_operations() == (operation("1"),)
+        again.save(closed(operation("1")), operation("2"))
+        assert again.open_operations() == (operation("2"),)

@@ -55,6 +55,12 @@ def test_those_that_nodes_are_held_for_come_first() -> None:
     assert set(held_up(cluster(4, *jobs, operations=(making_way("c", Phase.RETURNING),)))) == {"c"}
 
 
+def test_the_tasks_of_an_array_come_in_the_order_of_their_numbers() -> None:
+    tasks = [replace(limited(f"7_{number}", 1.0), array_job_id="7") for number in (10, 8, 9)]
+    assert set(held_up(cluster(4, *tasks))) == {"7_10"}
+    assert set(held_up(cluster(4, *tasks, limited("10", 1.0)))) == {"7_9", "7_10"}
+
+
 def test_a_large_job_does_not_keep_a_small_one_from_what_is_left() -> None:
     large = limited("a", 1.0, Quota(name="node of QOS u", needs=3.0, left=2.0))
     small = limited("b", 2.0, Quota(name="node of QOS u", needs=2.0, left=2.0))

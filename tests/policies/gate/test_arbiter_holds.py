@@ -83,3 +83,11 @@ def test_a_hold_of_another_prefix_is_makeway_s_while_its_operation_is_open(clust
     assert refusals((release,), replace(cluster, operations=(opened,))) == [None]
     assert refusals((hold("v", "n1", name="makeway_c.v"),), cluster) == [None]
     assert refusals((hold("v", "n1"),), cluster) == [Refusal.NOT_OURS]
+
+
+def test_the_hold_of_a_task_that_is_there_again_is_that_of_the_next_task(cluster_of: BuildCluster) -> None:
+    """An operation for the next task of an array keeps the reservation of the task before."""
+    passed_on = replace(operation(), for_job_id="7_1", reservation="mw_7_0")
+    cluster = cluster_of(8, operations=(passed_on,))
+    assert refusals((hold("7_0", "n1"),), cluster) == [Refusal.NODE_TAKEN]
+    assert refusals((hold("7_1", "n1", name="mw_7_0"),), cluster) == [None]

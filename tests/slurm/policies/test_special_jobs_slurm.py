@@ -87,6 +87,25 @@ def test_of_an_array_with_a_limit_no_more_tasks_are_served_than_may_run(
     nothing_is_left(story, daemon)
 
 
+def test_the_tasks_of_an_array_with_a_limit_follow_each_other_on_the_nodes_of_one_lender(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    fill(story)
+    daemon = start_daemon()
+    array = story.submit(TASK, 1, "urgent", *WHOLE_NODES, "--array=0-2%1")
+    tasks = [f"{array}_{number}" for number in range(3)]
+    story.urgent += tasks
+    for task in tasks:
+        starts_on_the_held_nodes(story, daemon, task)
+        story.ends(task)
+    (lender,) = story.lenders()
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)
+    assert story.restarts(lender) == 1
+    taken = [command.action for command in daemon.commands() if command.action.verb == "requeue"]
+    assert [(one.job_id, one.for_job_id) for one in taken] == [(lender, tasks[0])]
+
+
 def test_no_job_leaves_for_one_whose_own_reservation_has_not_begun(
     story: Story, start_daemon: StartDaemon
 ) -> None:

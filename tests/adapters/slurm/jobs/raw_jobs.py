@@ -9,6 +9,7 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
+from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import (
     Translator,
@@ -112,6 +113,7 @@ def translated(
     taken: TakenFromJob | None = None,
     exclusive_shrink: bool = True,
     no_room: Mapping[str, str] = MappingProxyType({}),
+    limits: KnownLimits = NO_LIMITS,
 ) -> Job:
     translator = Translator(
         classes,
@@ -120,6 +122,7 @@ def translated(
         exclusive_shrink=exclusive_shrink,
         holds=HoldNames(prefix="makeway_c."),
         no_room=no_room,
+        limits=limits,
     )
     return translator.job(raw, taken)
 

@@ -28,7 +28,7 @@ from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.policies.model import Quota
 from tests.adapters.slurm.fake_slurm import RUNNING as RUNNING_ROW
 from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of
-from tests.adapters.slurm.jobs.raw_jobs import PENDING, RUNNING
+from tests.adapters.slurm.jobs.raw_jobs import ANY, PENDING, RUNNING, translated
 from tests.adapters.slurm.resources.test_details import printed
 from tests.adapters.slurm.test_parse import ROW
 from tests.paths import CAPTURED
@@ -375,3 +375,15 @@ def test_a_limit_on_tasks_that_was_lowered_leaves_none() -> None:
     running = [replace(RUNNING, job_id=f"38_{number}") for number in range(3)]
     told = {"38_3": of_array("3", "ArrayTaskThrottle=1 ")}
     assert tasks_left([*running, replace(PENDING, job_id="38_3")], told) == {"38": 0.0}
+
+
+def test_the_limit_of_an_array_is_out_of_date_once_a_task_has_ended() -> None:
+    """Slurm names it until it looks again: what the next task lacks is not known."""
+    waits = replace(PENDING, job_id="38_1", reason="JobArrayTaskLimit")
+    full, again = KnownLimits(tasks_left={"38": 0.0}), KnownLimits(tasks_left={"38": 1.0})
+    lacks = {"known": ("other tasks of its array (JobArrayTaskLimit)", True), "unknown": ("", False)}
+    for limits_now, expected in ((full, "known"), (NO_LIMITS, "known"), (again, "unknown")):
+        job = translated(waits, ANY, limits=limits_now)
+        assert (job.blocked_by, job.examined) == lacks[expected]
+    held = translated(replace(waits, reason="JobHeldUser"), ANY, limits=again)
+    assert (held.blocked_by, held.examined) == ("its release from a hold (JobHeldUser)", True)
