@@ -113,6 +113,7 @@ def request_at(
         free = sorted(free, key=partial(claims, cluster))[: max(0, wanted)]
     releasing, releasing_s = releasing_in_time(cluster, urgent, promised.leaves, by_s, blocked)
     releasing = releasing[: max(0, urgent.missing - len(free))]
+    awaited = {*releasing, *urgent.kept_nodes}
     return Request(
         cluster=cluster,
         urgent=urgent,
@@ -122,7 +123,9 @@ def request_at(
         ends_s=start.ends_s,
         free=tuple(free),
         releasing=tuple(releasing),
-        releasing_s=max((releasing_s[name] for name in releasing), default=cluster.now_s),
+        releasing_s=max(
+            (at_s for name, at_s in releasing_s.items() if name in awaited), default=cluster.now_s
+        ),
         unusable=frozenset(unusable.union(releasing)),
         excluded=frozenset(promised.excluded),
         killed_node_s=dict(promised.killed),
@@ -161,18 +164,16 @@ def releasing_in_time(
     deadline_s: float,
     blocked: set[str],
 ) -> tuple[list[str], dict[str, float]]:
-    """Nodes that would serve the job and come free in time, the earliest first; and when nodes come free."""
+    """Nodes that would serve the job and come free in time, the earliest first; and when each node that is up
+    comes free."""
     eligible = urgent.job.eligible_nodes
-    ready_s = {
-        name: at_s
-        for name, at_s in releasing_nodes(cluster, leaves).items()
-        if at_s <= deadline_s or cluster.now_s > deadline_s
-    }
+    up = {node.name for node in cluster.nodes if node.state is NodeState.UP}
+    ready_s = {name: at_s for name, at_s in releasing_nodes(cluster, leaves).items() if name in up}
     releasing = [
         node.name
         for node in cluster.nodes
-        if node.state is NodeState.UP
-        and node.name in ready_s
+        if node.name in ready_s
+        and (ready_s[node.name] <= deadline_s or cluster.now_s > deadline_s)
         and node.name not in blocked
         and (eligible is None or node.name in eligible)
     ]
