@@ -198,12 +198,14 @@ def make_room(
     if request.late and config.late == "queue":
         return no_room(request, f"{needed(request)} and the deadline has passed: no job is evicted.")
     latest_s = _latest_s(request, config)
-    considered = victim_groups(
-        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
-    )
-    if request.urgent.job.demand is not None or (
-        not config.shrink and any(len(group.jobs) > 1 for group in considered)
-    ):
+    considered: tuple[VictimGroup, ...] = ()
+    by_share = request.urgent.job.demand is not None
+    if not by_share:
+        considered = victim_groups(
+            request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
+        )
+        by_share = not config.shrink and any(len(group.jobs) > 1 for group in considered)
+    if by_share:
         return make_room_on_shared_nodes(
             request,
             latest_s=latest_s,

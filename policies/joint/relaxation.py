@@ -15,12 +15,15 @@ from math import ceil
 
 from makeway.policies.choice.prices import ROUNDED_DOWN
 from makeway.policies.joint.bound import CostsOfKind, SharedBound
-from makeway.policies.joint.highs import Duals, solve_relaxed
+from makeway.policies.joint.highs import Duals, NoChoiceError, solve_relaxed
 from makeway.policies.joint.instance import JointInstance
 from makeway.policies.joint.kinds import NodeKind
 
-_ROUNDS = 20
+_ROUNDS = 4
 """How often nodes are added at most."""
+_CLOSE = 16
+"""The bound is close enough if it lacks less than this part of what the known choice loses more."""
+_HALF = 0.5
 _TOLERANCE = 1e-5
 """By how much a bound of HiGHS may be too high."""
 
@@ -31,34 +34,49 @@ class JointRelaxation:
 
     least_node_s: int
     """No choice loses less, as far as HiGHS' floating-point numbers are right."""
-    kinds: tuple[NodeKind, ...]
-    """The nodes that a choice below the limit may have, with the covers that it may use."""
+    prices: "_Prices | None" = None
+    """The prices of the nodes. None: no programme was solved."""
+
+    def below(self, reach_node_s: int) -> list[NodeKind]:
+        """The nodes that a choice may have that loses less than this, with the covers that it may use."""
+        return [] if self.prices is None else self.prices.below(reach_node_s)
 
 
-def relax(instance: JointInstance, bound: SharedBound, limit_node_s: int) -> JointRelaxation:
-    """The solution for all kinds of a bound; if it takes too many rounds, what is known by then.
+def relax(instance: JointInstance, bound: SharedBound, limit_node_s: int) -> JointRelaxation | None:
+    """The solution for all kinds of a bound; if it takes too much effort, what is known by then. None: they
+    do not serve all components.
 
     `limit_node_s`: only choices that lose less are looked for.
     """
-    inside = [kind for kind in bound.kinds if kind.names in bound.nearest]
-    outside = [kind for kind in bound.kinds if kind.names not in bound.nearest]
-    least, kept = bound.least_node_s, bound.kinds
+    inside = list(bound.nearest)
+    names = {kind.names for kind in inside}
+    outside = [kind for kind in bound.kinds if kind.names not in names]
+    best: _Prices | None = None
     for _ in range(_ROUNDS):
-        duals = solve_relaxed(instance, inside, limit_node_s)
+        try:
+            duals = solve_relaxed(instance, inside)
+        except NoChoiceError:
+            if not outside:
+                return None
+            inside, outside = [*inside, *outside[: len(inside)]], outside[len(inside) :]
+            continue
         if duals is None:
             break
         prices = _Prices(instance, duals, outside)
-        least = max(least, ceil(prices.least * ROUNDED_DOWN - _TOLERANCE))
-        kept = (*duals.kept, *prices.below(limit_node_s))
-        if least >= limit_node_s or not prices.cheaper:
+        best = prices if best is None or prices.least > best.least else best
+        lacks = duals.value - prices.least
+        if not prices.cheaper or _CLOSE * lacks < limit_node_s - duals.value:
             break
         inside += [outside[number] for number in sorted(prices.cheaper)]
         outside = [kind for number, kind in enumerate(outside) if number not in prices.cheaper]
-    return JointRelaxation(least_node_s=least, kinds=kept)
+    least = bound.least_node_s
+    if best is not None:
+        least = max(least, ceil(best.least * ROUNDED_DOWN - _TOLERANCE))
+    return JointRelaxation(least_node_s=least, prices=best)
 
 
 class _Prices:
-    """What the other nodes cost at the prices of a solution."""
+    """What the nodes cost at the prices of a solution, also those that its programme did not have."""
 
     def __init__(self, instance: JointInstance, duals: Duals, outside: Sequence[NodeKind]) -> None:
         counts = Counter(job_id for kind in outside for job_id in kind.jobs())
@@ -87,7 +105,7 @@ class _Prices:
 
     def below(self, limit_node_s: int) -> list[NodeKind]:
         """The nodes, with their covers, by which a choice may lose less than a limit."""
-        kept: list[NodeKind] = []
+        kept = self.duals.below(limit_node_s - _HALF - self.least)
         for one in self.costs:
             most = [
                 min(one.kind.size, count) * price + limit_node_s - self.least

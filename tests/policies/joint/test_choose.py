@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.choice.highs import SearchEffort
 from makeway.policies.joint import bound, choose, highs
 from makeway.policies.joint.choose import choose_jointly, is_separate
 from makeway.policies.joint.instance import JointInstance, JointResult
@@ -123,12 +122,13 @@ def test_without_effort_there_is_still_a_bound(monkeypatch: pytest.MonkeyPatch) 
     best = choose_jointly(asked)
     assert best is not None
     known = 3 * best.bound_node_s
-    monkeypatch.setattr(SearchEffort, "of", classmethod(lambda cls, entries: cls(1)))
+    monkeypatch.setattr(highs, "MOST_WORK", 0)
+    monkeypatch.setattr(highs, "FEWEST_LOOKS", 1)
     limited = choose_jointly(asked, known)
     assert limited is not None
     assert 0 < limited.bound_node_s <= best.bound_node_s
     assert limited.choice is None or limited.choice.loss_node_s < known
-    monkeypatch.setattr(highs, "MOST_CELLS", 0)
+    monkeypatch.setattr(choose, "MOST_CELLS", 0)
     unsolved = choose_jointly(asked, known)
     assert unsolved is not None
     assert unsolved.choice is None
