@@ -11,8 +11,8 @@ from makeway.policies.choice.prices import ROUNDED_DOWN
 from makeway.policies.joint.instance import JointInstance
 from makeway.policies.joint.kinds import NodeKind, Wants
 
-NEAREST = 64
-"""How many kinds are cheap for a component besides as many as it needs, and all components together."""
+NEAREST = 32
+"""How many kinds more than all components need are cheap for one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def _ranks(
     for index, component in enumerate(instance.components):
         needed = component.node_count
         able = sorted((one.least[index], one.kind.names) for one in costs if index in one.least)
-        for place, (_, names) in enumerate(able[: instance.node_count + needed + NEAREST]):
+        for place, (_, names) in enumerate(able[: instance.node_count + NEAREST]):
             rank = place / max(1, needed), names
             found[names] = min(rank, found.get(names, rank))
     return found

@@ -66,7 +66,8 @@ class _Search:
         """Look for choices that lose little more than the bound, then for others."""
         if self.relaxed.prices is None:
             return
-        effort, start, gap = JointEffort(), self.least, self.limit - self.least
+        effort, start = JointEffort(), self.relaxed.likely_node_s
+        gap = max(0, self.limit - start)
         fits = cell_count(self.relaxed.below(self.limit)) <= MOST_CELLS
         reaches = [start + max(1, gap // part) for part in (PARTS[-1:] if fits else PARTS)]
         while reaches and self.least < self.limit:
@@ -74,7 +75,7 @@ class _Search:
             reach, kinds = self.fitting(wanted)
             if reach <= self.least:
                 return
-            found = solve_whole(self.instance, kinds, self.limit, effort, time_limit_s)
+            found, known = solve_whole(self.instance, kinds, self.limit, effort, time_limit_s), self.limit
             if found is None:
                 self.least = max(self.least, reach)
             else:
@@ -82,7 +83,7 @@ class _Search:
                 if found.choice is not None and found.choice.loss_node_s < self.limit:
                     self.choice, self.limit = found.choice, found.choice.loss_node_s
                     reaches = reaches[-1:]
-            if reach < wanted:
+            if reach < wanted and self.limit == known:
                 return
 
     def fitting(self, reach: int) -> tuple[int, list[NodeKind]]:

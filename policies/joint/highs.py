@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_RELAXED_CELLS = 20_000
 """How many entries a relaxed programme may have: a larger one is not solved."""
-MOST_CELLS = 5_000
+MOST_CELLS = 6_000
 """The same for a whole programme."""
 MOST_ITERATIONS = 5_000
 """How many steps HiGHS takes at most to solve a relaxed programme."""

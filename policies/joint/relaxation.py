@@ -9,7 +9,7 @@ Research 1961), the generation of columns.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -21,7 +21,7 @@ from makeway.policies.joint.kinds import NodeKind
 
 _ROUNDS = 4
 """How often nodes are added at most."""
-_CLOSE = 16
+_CLOSE = 32
 """The bound is close enough if it lacks less than this part of what the known choice loses more."""
 _HALF = 0.5
 _TOLERANCE = 1e-5
@@ -34,7 +34,9 @@ class JointRelaxation:
 
     least_node_s: int
     """No choice loses less, as far as HiGHS' floating-point numbers are right."""
-    prices: "_Prices | None" = None
+    likely_node_s: int
+    """The bound if no node is cheaper than the prices of the solved programme say; never below it."""
+    prices: "_Prices | None"
     """The prices of the nodes. None: no programme was solved."""
 
     def below(self, reach_node_s: int) -> list[NodeKind]:
@@ -69,10 +71,11 @@ def relax(instance: JointInstance, bound: SharedBound, limit_node_s: int) -> Joi
             break
         inside += [outside[number] for number in sorted(prices.cheaper)]
         outside = [kind for number, kind in enumerate(outside) if number not in prices.cheaper]
-    least = bound.least_node_s
+    least = likely = bound.least_node_s
     if best is not None:
         least = max(least, ceil(best.least * ROUNDED_DOWN - _TOLERANCE))
-    return JointRelaxation(least_node_s=least, prices=best)
+        likely = max(least, ceil(best.duals.value * ROUNDED_DOWN - _TOLERANCE))
+    return JointRelaxation(least_node_s=least, likely_node_s=likely, prices=best)
 
 
 class _Prices:
@@ -89,14 +92,15 @@ class _Prices:
         self.costs = [CostsOfKind(kind, shares) for kind in outside]
         self.cheaper: set[int] = set()
         """The nodes that cost less than the price of a node, by their places in `outside`."""
-        saved = [0.0] * len(self.needed)
+        gains: list[list[tuple[float, int]]] = [[] for _ in self.needed]
         for number, one in enumerate(self.costs):
             for index, cost in one.least.items():
                 gain = self.gain(one.kind, index, cost)
-                saved[index] = max(saved[index], gain)
+                if gain > 0.0:
+                    gains[index].append((gain, one.kind.size))
                 if gain > _TOLERANCE:
                     self.cheaper.add(number)
-        self.least = duals.value - sum(count * gain for count, gain in zip(self.needed, saved, strict=True))
+        self.least = duals.value - sum(map(_most, gains, self.needed))
         """No choice loses less."""
 
     def gain(self, kind: NodeKind, index: int, cost: float) -> float:
@@ -115,3 +119,12 @@ class _Prices:
             if kind.components:
                 kept.append(kind)
         return kept
+
+
+def _most(gains: Iterable[tuple[float, int]], count: int) -> float:
+    """What is gained at most by so many nodes. `gains`: of a node of each kind, and how many there are."""
+    total = 0.0
+    for gain, size in sorted(gains, reverse=True):
+        taken = min(size, count)
+        total, count = total + taken * gain, count - taken
+    return total

@@ -1,18 +1,25 @@
 """The joint choice against the enumerator, and its bounds."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.choice.highs import SearchEffort
 from makeway.policies.joint import bound, choose, highs
 from makeway.policies.joint.choose import choose_jointly, is_separate
+from makeway.policies.joint.highs import JointEffort
 from makeway.policies.joint.instance import JointInstance, JointResult
 from makeway.policies.joint.kinds import node_kinds
+from makeway.policies.joint.programme import cell_count
 from makeway.policies.joint.reference import enumerate_jointly
 from makeway.policies.model import Resources
-from tests.policies.joint.instances import component, faults, job, kill, random_instance, system
+from tests.policies.joint.instances import component, faults, job, kill, many_nodes, random_instance, system
+
+if TYPE_CHECKING:
+    import highspy
 
 
 @pytest.mark.parametrize("nearest", [bound.NEAREST, 0])
@@ -133,6 +140,92 @@ def test_without_effort_there_is_still_a_bound(monkeypatch: pytest.MonkeyPatch) 
     assert unsolved is not None
     assert unsolved.choice is None
     assert 0 < unsolved.bound_node_s <= best.bound_node_s
+
+
+def entries_solved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The entries of each whole programme that is solved from now on, and how often HiGHS looked."""
+    found: list[tuple[int, int]] = []
+    looks: list[None] = []
+    run, look = JointEffort.run, SearchEffort.look
+
+    def counted(effort: JointEffort, solver: "highspy.Highs", entries: int) -> None:
+        looks.clear()
+        run(effort, solver, entries)
+        found.append((entries, len(looks)))
+
+    def looked(effort: SearchEffort, event: "highspy.HighsCallbackEvent") -> None:
+        looks.append(None)
+        look(effort, event)
+
+    monkeypatch.setattr(JointEffort, "run", counted)
+    monkeypatch.setattr(SearchEffort, "look", looked)
+    return found
+
+
+def test_the_programme_has_only_what_loses_little_more_than_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All covers would be 10,000 entries and more."""
+    asked = many_nodes(1, 300, 20)
+    known = 45_000
+    assert cell_count(node_kinds(asked)) > 2 * choose.MOST_CELLS
+    entries = entries_solved(monkeypatch)
+    found = choose_jointly(asked, known)
+    assert found is not None
+    assert found.choice is not None
+    assert faults(asked, found.choice) == []
+    assert found.choice.loss_node_s == found.bound_node_s
+    assert 1 <= len(entries) <= len(choose.PARTS)
+    assert sum(count for count, _ in entries) < choose.MOST_CELLS
+
+
+def test_all_programmes_of_a_choice_share_one_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = many_nodes(2, 60, 8)
+    monkeypatch.setattr(choose, "MOST_CELLS", 300)
+    for work in (0, 2_000, 20_000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(highs, "MOST_WORK", work)
+            entries = entries_solved(patch)
+            found = choose_jointly(asked, 150_000)
+        assert found is not None
+        most = work + sum(highs.FEWEST_LOOKS * count for count, _ in entries)
+        assert sum(count * looks for count, looks in entries) <= most
+        assert choose_jointly(asked, 150_000) is not None
+
+
+@pytest.mark.parametrize("cells", [0, 6, 20])
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=60, deadline=None)
+def test_what_a_limited_effort_finds_is_right(cells: int, seed: int) -> None:
+    asked = random_instance(seed)
+    expected = enumerate_jointly(asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "MOST_CELLS", cells)
+        patch.setattr(highs, "MOST_WORK", 0)
+        patch.setattr(highs, "FEWEST_LOOKS", 1)
+        for known in (None, 2 * expected.loss_node_s + 5) if expected is not None else (None,):
+            found = choose_jointly(asked, known)
+            if expected is None:
+                assert found is None or found.choice is None
+                continue
+            assert found is not None
+            assert found.bound_node_s <= expected.loss_node_s
+            if found.choice is not None:
+                assert faults(asked, found.choice) == []
+                assert known is None or found.choice.loss_node_s < known
+
+
+def test_too_large_a_relaxed_programme_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = many_nodes(3, 60, 8)
+    best = choose_jointly(asked, 150_000)
+    assert best is not None
+    monkeypatch.setattr(highs, "MOST_RELAXED_CELLS", 0)
+    entries = entries_solved(monkeypatch)
+    found = choose_jointly(asked, 150_000)
+    assert found is not None
+    assert found.choice is None
+    assert 0 < found.bound_node_s <= best.bound_node_s
+    assert entries == []
 
 
 def test_where_the_bound_is_enough_no_programme_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:
