@@ -1,5 +1,6 @@
 """The joint choice against the enumerator, and its bounds."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -7,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.choice.highs import SearchEffort
 from makeway.policies.joint import bound, choose, highs
 from makeway.policies.joint.choose import choose_jointly, is_separate
-from makeway.policies.joint.highs import JointEffort
+from makeway.policies.joint.highs import JointEffort, solve_whole
 from makeway.policies.joint.instance import JointInstance, JointResult
-from makeway.policies.joint.kinds import node_kinds
+from makeway.policies.joint.kinds import NodeKind, node_kinds
 from makeway.policies.joint.programme import cell_count
 from makeway.policies.joint.reference import enumerate_jointly
 from makeway.policies.model import Resources
@@ -142,23 +142,16 @@ def test_without_effort_there_is_still_a_bound(monkeypatch: pytest.MonkeyPatch) 
     assert 0 < unsolved.bound_node_s <= best.bound_node_s
 
 
-def entries_solved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The entries of each whole programme that is solved from now on, and how often HiGHS looked."""
-    found: list[tuple[int, int]] = []
-    looks: list[None] = []
-    run, look = JointEffort.run, SearchEffort.look
+def entries_solved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The entries of each whole programme that is solved from now on."""
+    found: list[int] = []
+    run = JointEffort.run
 
     def counted(effort: JointEffort, solver: "highspy.Highs", entries: int) -> None:
-        looks.clear()
         run(effort, solver, entries)
-        found.append((entries, len(looks)))
-
-    def looked(effort: SearchEffort, event: "highspy.HighsCallbackEvent") -> None:
-        looks.append(None)
-        look(effort, event)
+        found.append(entries)
 
     monkeypatch.setattr(JointEffort, "run", counted)
-    monkeypatch.setattr(SearchEffort, "look", looked)
     return found
 
 
@@ -176,21 +169,55 @@ def test_the_programme_has_only_what_loses_little_more_than_the_bound(
     assert faults(asked, found.choice) == []
     assert found.choice.loss_node_s == found.bound_node_s
     assert 1 <= len(entries) <= len(choose.PARTS)
-    assert sum(count for count, _ in entries) < choose.MOST_CELLS
+    assert sum(entries) < choose.MOST_CELLS
+
+
+class LastingSolver:
+    """A solver that looks a hundred times whether it is to end, unless it is ended before."""
+
+    def __init__(self) -> None:
+        self.cbMipInterrupt = self
+        self.looks = 0
+        self.ended = False
+
+    def subscribe(self, look: Callable[[object], None]) -> None:
+        self.look = look
+
+    def interrupt(self) -> None:
+        self.ended = True
+
+    def run(self) -> None:
+        while self.looks < 100 and not self.ended:
+            self.looks += 1
+            self.look(self)
 
 
 def test_all_programmes_of_a_choice_share_one_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = many_nodes(2, 60, 8)
-    monkeypatch.setattr(choose, "MOST_CELLS", 300)
-    for work in (0, 2_000, 20_000):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(highs, "MOST_WORK", work)
-            entries = entries_solved(patch)
-            found = choose_jointly(asked, 150_000)
-        assert found is not None
-        most = work + sum(highs.FEWEST_LOOKS * count for count, _ in entries)
-        assert sum(count * looks for count, looks in entries) <= most
-        assert choose_jointly(asked, 150_000) is not None
+    monkeypatch.setattr(highs, "MOST_WORK", 1_500)
+    monkeypatch.setattr(highs, "FEWEST_LOOKS", 3)
+    effort, looks = JointEffort(), list[int]()
+    for entries in (10, 10, 10, 10):
+        solver = LastingSolver()
+        effort.run(solver, entries)  # type: ignore[arg-type]
+        looks.append(solver.looks)
+    assert looks == [100, 50, 3, 3]
+
+
+def test_no_programme_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, sizes = many_nodes(2, 60, 8), list[int]()
+
+    def counted(
+        asked: JointInstance, kinds: list[NodeKind], below: int, effort: JointEffort, limit_s: float
+    ) -> JointResult | None:
+        sizes.append(cell_count(kinds))
+        return solve_whole(asked, kinds, below, effort, limit_s)
+
+    monkeypatch.setattr(choose, "solve_whole", counted)
+    monkeypatch.setattr(choose, "MOST_CELLS", 700)
+    for known in (None, 150_000, 50_000):
+        assert choose_jointly(asked, known) is not None
+    assert len(sizes) >= 3
+    assert max(sizes) <= 700
 
 
 @pytest.mark.parametrize("cells", [0, 6, 20])
