@@ -239,16 +239,20 @@ def _chosen_jointly(given: Proposal, before: Proposal | None, guide: Guide) -> P
     """
     why = given.rationale
     known = {job_id for one in why.candidates for job_id in one.job_ids}.union(guide.methods)
+    stays = "stays by the joint choice"
     others = {
-        one.job_ids: changed(one, method=None, loss_node_s=0, delay_s=0.0, chosen=False)
+        one.job_ids: one
         for one in (() if before is None else before.rationale.candidates)
         if known.isdisjoint(one.job_ids)
     }
-    candidates = tuple(
-        changed(one, note="stays by the joint choice")
-        if one.note == COMMITTED or (one.job_ids in others and not one.note)
-        else one
-        for one in (*why.candidates, *others.values())
+    candidates = (
+        *(changed(one, note=stays) if one.note == COMMITTED else one for one in why.candidates),
+        *(
+            changed(one, method=None, loss_node_s=0, delay_s=0.0, chosen=False, note=stays)
+            if one.note in {"", COMMITTED}
+            else one
+            for one in others.values()
+        ),
     )
     why = replace(why, candidates=candidates)
     return _said(replace(given, rationale=why), f"Chosen for all components together. {why.summary}")
