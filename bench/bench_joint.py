@@ -5,6 +5,7 @@ Compared with one component after the other in the same run. Times are processor
 the machine; their ratios hold on other machines, the milliseconds do not.
 """
 
+import gc
 import random
 import time
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from makeway.daemon.service.pacing import COLLECT_AFTER
 from makeway.policies.common.losses import departures
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.model import CPU, MEMORY, Cluster, Decision, Job, Limits, Method, Node, Resources
@@ -110,6 +112,7 @@ def shared_jobs(rng: random.Random, names: list[str], count: int) -> list[Job]:
 def decided(cluster: Cluster) -> tuple[Decision, float]:
     """The decision, and the least processor time of some rounds, each on a snapshot that is new to it."""
     times_s: list[float] = []
+    gc.set_threshold(*COLLECT_AFTER)  # as the daemon does
     for _ in range(ROUNDS):
         fresh = replace(cluster, nodes=(*cluster.nodes,), jobs=(*cluster.jobs,))
         began_s = time.process_time()

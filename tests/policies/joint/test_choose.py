@@ -161,7 +161,7 @@ def test_the_programme_has_only_what_loses_little_more_than_the_bound(
     """All covers would be 10,000 entries and more."""
     asked = many_nodes(1, 300, 20)
     known = 45_000
-    assert cell_count(node_kinds(asked)) > 2 * choose.MOST_CELLS
+    assert cell_count(node_kinds(asked)) > 2 * highs.MOST_CELLS
     entries = entries_solved(monkeypatch)
     found = choose_jointly(asked, known)
     assert found is not None
@@ -169,7 +169,7 @@ def test_the_programme_has_only_what_loses_little_more_than_the_bound(
     assert faults(asked, found.choice) == []
     assert found.choice.loss_node_s == found.bound_node_s
     assert 1 <= len(entries) <= len(choose.PARTS)
-    assert sum(entries) < choose.MOST_CELLS
+    assert sum(entries) < highs.MOST_CELLS
 
 
 class LastingSolver:

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.choice.choose import choose
 from makeway.policies.choice.instance import Choice, ChoiceInstance
+from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.eviction import policy as eviction_policy
 from makeway.policies.eviction import shared_nodes
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
@@ -257,9 +259,8 @@ def test_each_job_is_priced_once_for_all_components(
 
     def counted(job: Job, view: Cluster) -> dict[str, Resources]:
         made.append(job.job_id)
-        return real(job, view)
+        return held_on(job, view)
 
-    real = serving.held_on
     monkeypatch.setattr(serving, "held_on", counted)
     decide(view)
     assert sorted(made) == [f"vn{number}" for number in range(1, 9)]
@@ -272,9 +273,8 @@ def test_a_component_is_served_again_from_the_nodes_of_the_joint_choice_alone(
 
     def counted(asked: ChoiceInstance) -> Choice | None:
         sizes.append(len(asked.free))
-        return real(asked)
+        return choose(asked)
 
-    real = shared_nodes.choose
     monkeypatch.setattr(shared_nodes, "choose", counted)
     decision = eviction(shared_rivals(5))
     assert leaving(decision) == {"vn1", "vn2"}
