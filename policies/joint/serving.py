@@ -86,16 +86,7 @@ def jointly(
         return None
     ending = {job_id: one for request in requests for job_id, one in rules.ending(request).items()}
     after_ends = _instance(commitments, requests, ending, rules, joint_jobs) if ending else None
-    bounds, guided = list[int](), list[tuple[JointInstance, JointChoice]]()
-    for instance in (after_ends, plain):
-        if instance is None or (known is not None and is_separate(instance)):
-            continue
-        result = choose_jointly(instance, known)
-        if result is not None:
-            bounds.append(result.bound_node_s)
-            guided += [] if result.choice is None else [(instance, result.choice)]
-            if result.bound_node_s == known:
-                break  # what is possible before jobs end is possible after that
+    bounds, guided = _results((plain,) if after_ends is None else (after_ends, plain), known)
     if not bounds:
         return None
     guided.sort(key=lambda one: (one[1].loss_node_s, one[0] is not plain))
