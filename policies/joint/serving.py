@@ -95,6 +95,25 @@ def jointly(
     return Together(bound_node_s=min(bounds), price_node_s=prices.of, guides=guides)
 
 
+def _results(
+    instances: Iterable[JointInstance], known: int | None
+) -> tuple[list[int], list[tuple[JointInstance, JointChoice]]]:
+    """The bounds of the instances, and the choices below what is known. What is possible in one is possible
+    in those before it.
+    """
+    bounds, guided = list[int](), list[tuple[JointInstance, JointChoice]]()
+    for instance in instances:
+        if known is not None and is_separate(instance):
+            continue
+        result = choose_jointly(instance, known)
+        if result is not None:
+            bounds.append(result.bound_node_s)
+            guided += [] if result.choice is None else [(instance, result.choice)]
+            if result.bound_node_s == known:
+                break
+    return bounds, guided
+
+
 def _guides(requests: Sequence[Request], choice: JointChoice, instance: JointInstance) -> Mapping[str, Guide]:
     """What a choice leaves to each component, by its id. `instance`: with the jobs that end in time gone."""
     every = frozenset(name for nodes in choice.nodes for name in nodes)
