@@ -21,7 +21,7 @@ from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.common.urgent_jobs import Guide, UrgentJob
 from makeway.policies.common.victims import COMMITTED
 from makeway.policies.common.waiting import postponement
-from makeway.policies.model import Cluster, OperationKind, Reserve
+from makeway.policies.model import Cluster, OperationKind, Reserve, changed
 from makeway.policies.safety.prices import HOUR_S
 
 Serve = Callable[[Commitments, UrgentJob], Proposal]
@@ -189,7 +189,11 @@ def _guided(
         guided = [_by(guides[urgent.job.job_id], urgent, commitments.cluster) for urgent in order]
         other, without = _in_order(guided, commitments, serve)
         if without is None and (lacking is not None or _is_better(other, found, known)):
-            found, lacking = {job_id: _chosen_jointly(given) for job_id, given in other.items()}, None
+            found = {
+                job_id: _chosen_jointly(given, found.get(job_id), guides[job_id])
+                for job_id, given in other.items()
+            }
+            lacking = None
     if lacking is None and known.price_node_s(found.values()) > known.bound_node_s:
         least_h = known.bound_node_s / HOUR_S
         least = f" Any choice for all components is priced at {least_h:.2f} node-hours or more."
@@ -225,13 +229,32 @@ def _is_on_time(given: Proposal) -> bool:
     return why.ready_s is not None and why.ready_s <= why.deadline_s
 
 
-def _chosen_jointly(given: Proposal) -> Proposal:
-    """The proposal with the reason why the other jobs stay."""
-    candidates = tuple(
-        replace(one, note="stays by the joint choice") if one.note == COMMITTED else one
-        for one in given.rationale.candidates
+def _chosen_jointly(given: Proposal, before: Proposal | None, guide: Guide) -> Proposal:
+    """The proposal with the reason why the other jobs stay.
+
+    Args:
+        given: what is proposed by the joint choice.
+        before: what was proposed without it, from more nodes and jobs. None: nothing.
+        guide: what the joint choice leaves to the component.
+    """
+    why = given.rationale
+    known = {job_id for one in why.candidates for job_id in one.job_ids}.union(guide.methods)
+    stays = "stays by the joint choice"
+    others = {
+        one.job_ids: one
+        for one in (() if before is None else before.rationale.candidates)
+        if known.isdisjoint(one.job_ids)
+    }
+    candidates = (
+        *(changed(one, note=stays) if one.note == COMMITTED else one for one in why.candidates),
+        *(
+            changed(one, method=None, loss_node_s=0, delay_s=0.0, chosen=False, note=stays)
+            if one.note in {"", COMMITTED}
+            else one
+            for one in others.values()
+        ),
     )
-    why = replace(given.rationale, candidates=candidates)
+    why = replace(why, candidates=candidates)
     return _said(replace(given, rationale=why), f"Chosen for all components together. {why.summary}")
 
 

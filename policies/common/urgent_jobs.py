@@ -43,7 +43,7 @@ class Guide:
     """What a choice for all components of a heterogeneous job leaves to one of them."""
 
     avoided: frozenset[str]
-    """The nodes that are chosen for the others."""
+    """The nodes that are chosen for the others, and those that would not serve it."""
     methods: Mapping[str, Method]
     """The jobs that may leave, by id: by a kill, or in the way that is chosen."""
 

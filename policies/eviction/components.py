@@ -16,6 +16,7 @@ from makeway.policies.common.requests import Request
 from makeway.policies.common.victims import VictimGroup
 from makeway.policies.eviction.shared_nodes import shared_ways
 from makeway.policies.joint.serving import JointRules
+from makeway.policies.model import Job
 from makeway.policies.programme.items import METHODS, EvictionJob
 from makeway.policies.programme.knapsack import duration_steps
 from makeway.policies.programme.leaving import at_once_s, in_turn_s
@@ -55,8 +56,8 @@ def joint_rules(
             if taken is not None
         )
 
-    def by_share(request: Request, group: VictimGroup, by_s: float) -> tuple[WayToLeave, ...]:
-        job, now_s = group.jobs[0], request.cluster.now_s
+    def by_share(request: Request, job: Job, by_s: float) -> tuple[WayToLeave, ...]:
+        now_s = request.cluster.now_s
         return shared_ways(job, price_node_s(job, now_s), now_s, within_s=by_s - now_s, step_s=step_s)
 
     def ending(request: Request) -> Mapping[str, NodeRelease]:

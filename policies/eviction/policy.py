@@ -198,12 +198,8 @@ def make_room(
     if request.late and config.late == "queue":
         return no_room(request, f"{needed(request)} and the deadline has passed: no job is evicted.")
     latest_s = _latest_s(request, config)
-    considered = victim_groups(
-        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
-    )
-    if request.urgent.job.demand is not None or (
-        not config.shrink and any(len(group.jobs) > 1 for group in considered)
-    ):
+    considered = _groups(request, config)
+    if considered is None:
         return make_room_on_shared_nodes(
             request,
             latest_s=latest_s,
@@ -220,6 +216,16 @@ def make_room(
         return ending_by_itself(plain, group, ending, request.cluster.now_s)
 
     return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, item, pricing is not None)
+
+
+def _groups(request: Request, config: EvictionConfig) -> tuple[VictimGroup, ...] | None:
+    """The groups that may leave, each as a whole. None: jobs leave one by one, because nodes are shared."""
+    if request.urgent.job.demand is not None:
+        return None
+    found = victim_groups(
+        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
+    )
+    return None if not config.shrink and any(len(group.jobs) > 1 for group in found) else found
 
 
 def _latest_s(request: Request, config: EvictionConfig) -> float:

@@ -11,8 +11,8 @@ from makeway.policies.choice.prices import ROUNDED_DOWN
 from makeway.policies.joint.instance import JointInstance
 from makeway.policies.joint.kinds import NodeKind, Wants
 
-NEAREST = 64
-"""How many kinds more than four times the nodes needed are cheap."""
+NEAREST = 32
+"""How many kinds more than all components need are cheap for one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,8 @@ class SharedBound:
     """No choice loses less."""
     kinds: tuple[NodeKind, ...]
     """The nodes that a choice below the limit may have, with the covers that it may use."""
-    nearest: frozenset[tuple[str, ...]]
-    """The names of those kinds that are cheap for some component."""
+    nearest: tuple[NodeKind, ...]
+    """Those of `kinds` that are cheap for some component, the cheapest first."""
 
 
 def shared_bound(
@@ -44,22 +44,29 @@ def shared_bound(
             return None
         least += found[0]
         dearest.append(found[1])
-    least_node_s = ceil(least * ROUNDED_DOWN)
-    nearest = _nearest(instance, costs)
-    if limit_node_s is None:
-        return SharedBound(least_node_s=least_node_s, kinds=tuple(kinds), nearest=nearest)
-    most = [limit_node_s - floor(least * ROUNDED_DOWN) + one for one in dearest]
-    kept = tuple(kind for one in costs if (kind := one.below(most)).components)
-    return SharedBound(least_node_s=least_node_s, kinds=kept, nearest=nearest)
+    kept = tuple(kinds)
+    if limit_node_s is not None:
+        most = [limit_node_s - floor(least * ROUNDED_DOWN) + one for one in dearest]
+        kept = tuple(kind for one in costs if (kind := one.below(most)).components)
+    ranks = _ranks(instance, costs)
+    nearest = sorted((kind for kind in kept if kind.names in ranks), key=lambda kind: ranks[kind.names])
+    return SharedBound(least_node_s=ceil(least * ROUNDED_DOWN), kinds=kept, nearest=tuple(nearest))
 
 
-def _nearest(instance: JointInstance, costs: Sequence["CostsOfKind"]) -> frozenset[tuple[str, ...]]:
-    """The kinds that are among the cheapest for some component."""
-    found: set[tuple[str, ...]] = set()
+def _ranks(
+    instance: JointInstance, costs: Sequence["CostsOfKind"]
+) -> Mapping[tuple[str, ...], tuple[float, tuple[str, ...]]]:
+    """The kinds that are among the cheapest for some component, by their names, each with what sorts it: how
+    many kinds are cheaper for a component, as a share of what it needs.
+    """
+    found: dict[tuple[str, ...], tuple[float, tuple[str, ...]]] = {}
     for index, component in enumerate(instance.components):
+        needed = component.node_count
         able = sorted((one.least[index], one.kind.names) for one in costs if index in one.least)
-        found.update(names for _, names in able[: 4 * component.node_count + NEAREST])
-    return frozenset(found)
+        for place, (_, names) in enumerate(able[: instance.node_count + NEAREST]):
+            rank = place / max(1, needed), names
+            found[names] = min(rank, found.get(names, rank))
+    return found
 
 
 class CostsOfKind:

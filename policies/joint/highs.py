@@ -6,7 +6,7 @@ Computation 2018); HiGHS (MIT licence), imported only when a programme is to be 
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,16 +14,29 @@ import numpy as np
 from makeway.policies.choice.highs import MOST_NODES, SearchEffort
 from makeway.policies.joint.instance import JointInstance, JointResult
 from makeway.policies.joint.kinds import NodeKind
-from makeway.policies.joint.programme import JointProgramme, programme_of
+from makeway.policies.joint.programme import JointProgramme, cell_count, programme_of
 
 if TYPE_CHECKING:
     import highspy
 
-MOST_CELLS = 100_000
-"""How many entries a programme may have: a larger one is not solved."""
+MOST_RELAXED_CELLS = 20_000
+"""How many entries a relaxed programme may have: a larger one is not solved."""
+MOST_CELLS = 6_000
+"""The same for a whole programme."""
+MOST_ITERATIONS = 5_000
+"""How many steps HiGHS takes at most to solve a relaxed programme."""
+MOST_WORK = 120_000
+"""How often HiGHS looks at most whether it is to end, times the entries, for all whole programmes of one
+choice. Like the others, it is an effort that depends on neither the machine nor its load."""
+FEWEST_LOOKS = 5
+"""How often HiGHS may look at least for one programme."""
 _TOLERANCE = 1e-5
 """By how much a bound of HiGHS may be too high."""
 _HALF = 0.5
+
+
+class NoChoiceError(Exception):
+    """The nodes of a programme do not serve all components."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,63 +49,96 @@ class Duals:
     """By component: how much less would be lost if it needed one node less."""
     left: Mapping[str, float]
     """By job: what its leaving costs beyond what the nodes of the programme pay for it."""
-    kept: tuple[NodeKind, ...]
-    """The kinds with the covers by which a choice may lose less than the limit."""
-
-
-def solve_relaxed(instance: JointInstance, kinds: Sequence[NodeKind], limit_node_s: int) -> Duals | None:
-    """The relaxed programme of some kinds. None: HiGHS did not solve it.
-
-    `limit_node_s`: only choices that lose less are looked for.
+    kinds: tuple[NodeKind, ...]
+    """The nodes of the programme."""
+    dearer: Mapping[tuple[int, int, int], float]
+    """By kind, component and number of a cover: how much more than `value` a choice with it loses at least.
     """
+
+    def below(self, more_node_s: float) -> list[NodeKind]:
+        """The kinds with the covers by which a choice loses at most so much more than `value`."""
+        kept: list[NodeKind] = []
+        for number, kind in enumerate(self.kinds):
+            listed = {
+                index: tuple(
+                    cover
+                    for place, cover in enumerate(covers)
+                    if self.dearer.get((number, index, place), 0.0) <= more_node_s
+                )
+                for index, covers in kind.covers.items()
+            }
+            covers = {index: covers for index, covers in listed.items() if covers}
+            if covers or kind.crowded:
+                kept.append(replace(kind, covers=covers))
+        return kept
+
+
+def solve_relaxed(instance: JointInstance, kinds: Sequence[NodeKind]) -> Duals | None:
+    """The relaxed programme of some kinds. None: it is too large, or HiGHS did not solve it.
+
+    Raises:
+        NoChoiceError: these kinds do not serve all components.
+    """
+    import highspy
+
+    if cell_count(kinds) > MOST_RELAXED_CELLS:
+        return None
     programme, layout = programme_of(instance, kinds)
-    if len(programme.values) > MOST_CELLS:
-        return None
     solver = _solver(programme)
+    solver.setOptionValue("simplex_iteration_limit", MOST_ITERATIONS)
     solver.run()
-    solution = solver.getSolution()
-    if not (solution.value_valid and solution.dual_valid):
+    if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
+        raise NoChoiceError
+    if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
         return None
-    value, reduced = solver.getInfo().objective_function_value, solution.col_dual
-    dearest = limit_node_s - _HALF - value
-    dropped = {place for column, place in layout.covers.items() if reduced[column] > dearest}
-    without = [_without(kind, number, dropped) for number, kind in enumerate(kinds)]
+    solution = solver.getSolution()
+    reduced = solution.col_dual
     return Duals(
-        value=value,
+        value=solver.getInfo().objective_function_value,
         node_prices=tuple(solution.row_dual[-len(instance.components) :]),
         left={
             job_id: max(0.0, min(reduced[column] for column, _ in ways))
             for job_id, ways in layout.leaving.items()
         },
-        kept=tuple(kind for kind in without if kind.components),
+        kinds=tuple(kinds),
+        dearer={place: reduced[column] for column, place in layout.covers.items()},
     )
 
 
-def _without(kind: NodeKind, number: int, dropped: set[tuple[int, int, int]]) -> NodeKind:
-    """A kind without some of its covers."""
-    listed = {
-        index: tuple(cover for place, cover in enumerate(covers) if (number, index, place) not in dropped)
-        for index, covers in kind.covers.items()
-    }
-    return replace(kind, covers={index: covers for index, covers in listed.items() if covers})
+@dataclass(slots=True)
+class JointEffort:
+    """What HiGHS may still do for the whole programmes of one choice."""
+
+    work_left: int = field(default_factory=lambda: MOST_WORK)
+
+    def run(self, solver: "highspy.Highs", entries: int) -> None:
+        """Solve a programme with so many entries, and end it when the effort is used up."""
+        search = SearchEffort(max(FEWEST_LOOKS, self.work_left // entries))
+        given = search.looks_left
+        solver.cbMipInterrupt.subscribe(search.look)
+        solver.run()
+        self.work_left -= (given - search.looks_left) * entries
 
 
 def solve_whole(
-    instance: JointInstance, kinds: Sequence[NodeKind], below_node_s: int | None, time_limit_s: float
+    instance: JointInstance,
+    kinds: Sequence[NodeKind],
+    below_node_s: int,
+    effort: JointEffort,
+    time_limit_s: float,
 ) -> JointResult | None:
     """The best choice that the effort allows, and a bound. None: there is none.
 
     Args:
         instance: the jobs and the components.
         kinds: the nodes that may be chosen.
-        below_node_s: only choices that lose less are looked for. None: all.
+        below_node_s: only choices that lose less are looked for.
+        effort: what HiGHS may still do.
         time_limit_s: when HiGHS ends even if its effort is not used up: a guard, no part of the effort.
     """
     import highspy
 
     programme, layout = programme_of(instance, kinds)
-    if len(programme.values) > MOST_CELLS:
-        return JointResult(bound_node_s=0)
     solver, width = _solver(programme), len(programme.costs)
     whole = np.full(width, highspy.HighsVarType.kInteger.value, dtype=np.uint8)
     solver.changeColsIntegrality(width, np.arange(width, dtype=np.int32), whole)
@@ -100,11 +146,8 @@ def solve_whole(
     solver.setOptionValue("mip_abs_gap", 1.0 - 2 * _TOLERANCE)
     solver.setOptionValue("mip_max_nodes", MOST_NODES)
     solver.setOptionValue("time_limit", time_limit_s)
-    if below_node_s is not None:
-        solver.setOptionValue("objective_bound", below_node_s - _HALF)
-    effort = SearchEffort.of(max(1, len(programme.values)))
-    solver.cbMipInterrupt.subscribe(effort.look)
-    solver.run()
+    solver.setOptionValue("objective_bound", below_node_s - _HALF)
+    effort.run(solver, max(1, len(programme.values)))
     if solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible:
         return None
     solution, info = solver.getSolution(), solver.getInfo()

@@ -55,18 +55,19 @@ def node_kinds(instance: JointInstance) -> tuple[NodeKind, ...]:
     alike = _alike(instance)
     covers = defaultdict[str, dict[int, Covers]](dict)
     crowded = defaultdict[str, dict[int, tuple[Wants, ...]]](dict)
+    occupants = _occupants(instance)
     for index, component in enumerate(instance.components):
         first = [name for name in alike if name in component.free]
         if not first:
             continue
-        table = tabulate(_choice(instance, component, first))
+        table = tabulate(_choice(component, first, occupants))
         for name in table.ready:
             covers[name][index] = ((),)
         if len(table.names):
             _list_covers(table, index, covers, crowded)
     return tuple(
         NodeKind(names=tuple(names), covers=covers[name], crowded=crowded[name])
-        for name, names in sorted(alike.items())
+        for name, names in alike.items()
         if covers[name] or crowded[name]
     )
 
@@ -74,20 +75,41 @@ def node_kinds(instance: JointInstance) -> tuple[NodeKind, ...]:
 def _alike(instance: JointInstance) -> dict[str, list[str]]:
     """The nodes of each kind, sorted, by the first of them."""
     held = defaultdict[str, list[tuple[str, object]]](list)
+    unique = set[str]()
     for job in sorted(instance.jobs, key=lambda job: job.job_id):
+        if len(job.held) == 1:  # no other node is like this one
+            unique.update(job.held)
+            continue
         for name, amounts in job.held.items():
             held[name].append((job.job_id, amounts))
+    found: dict[str, list[str]] = {}
     kinds = defaultdict[object, list[str]](list)
-    for name in sorted({name for component in instance.components for name in component.free}):
+    for name in sorted(frozenset[str]().union(*(component.free for component in instance.components))):
+        if name in unique:
+            found[name] = [name]
+            continue
         rooms = tuple(
             (component.free[name], component.alternatives.get(name)) if name in component.free else None
             for component in instance.components
         )
         kinds[rooms, tuple(held[name])].append(name)
-    return {names[0]: names for names in kinds.values()}
+    return dict(sorted({**found, **{names[0]: names for names in kinds.values()}}.items()))
 
 
-def _choice(instance: JointInstance, component: JointComponent, names: list[str]) -> ChoiceInstance:
+def _occupants(instance: JointInstance) -> tuple[Occupant, ...]:
+    """The jobs as the choice for one component sees them."""
+    return tuple(
+        Occupant(
+            job_id=job.job_id,
+            nodes=tuple(job.held),
+            allocation=tuple(job.held.values()),
+            ways=(_LEAVES,) if job.ways else (),
+        )
+        for job in instance.jobs
+    )
+
+
+def _choice(component: JointComponent, names: list[str], occupants: tuple[Occupant, ...]) -> ChoiceInstance:
     """The choice for one component alone among some nodes, with more nodes needed than there are: that keeps
     the ways of a node apart from each other.
     """
@@ -96,16 +118,7 @@ def _choice(instance: JointInstance, component: JointComponent, names: list[str]
         free={name: component.free[name] for name in names},
         demand=component.demand,
         node_count=len(names) + 2,
-        occupants=tuple(
-            Occupant(
-                job_id=job.job_id,
-                nodes=tuple(job.held),
-                allocation=tuple(job.held.values()),
-                ways=(_LEAVES,) if job.ways else (),
-            )
-            for job in instance.jobs
-            if not there.isdisjoint(job.held)
-        ),
+        occupants=occupants,
         alternatives={name: ways for name, ways in component.alternatives.items() if name in there},
     )
 

@@ -106,6 +106,15 @@ def programme_of(instance: JointInstance, kinds: Sequence[NodeKind]) -> tuple[Jo
     return programme, layout
 
 
+def cell_count(kinds: Iterable[NodeKind]) -> int:
+    """About how many entries the programme of some kinds has."""
+    listed, crowded = 0, 0
+    for kind in kinds:
+        listed += sum(2 * len(covers) + sum(map(len, covers)) for covers in kind.covers.values())
+        crowded += sum(len(gives) for ways in kind.crowded.values() for wants in ways for _, gives in wants)
+    return listed + crowded
+
+
 def _ways(job: JointJob, budget_steps: int) -> list[WayToLeave]:
     """The ways of a job that are cheaper than all shorter ones."""
     found: list[WayToLeave] = []

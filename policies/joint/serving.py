@@ -4,8 +4,10 @@ is known, and what it leaves to each component.
 Nothing is chosen jointly for a job that is late or gets whole placements, and where jobs may shrink.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 
 from makeway.policies.choice.alternatives import with_alternatives
 from makeway.policies.choice.instance import ChoiceInstance, Occupant, WayToLeave, serial_budget
@@ -20,10 +22,12 @@ from makeway.policies.common.urgent_jobs import Guide
 from makeway.policies.common.victims import SharedCandidates, VictimGroup, shared_candidates
 from makeway.policies.joint.choose import choose_jointly, is_separate
 from makeway.policies.joint.instance import JointChoice, JointComponent, JointInstance, JointJob
-from makeway.policies.model import Cluster, Method, Resources
+from makeway.policies.model import Cluster, Job, JobKind, Method, Resources, total
 
 Ways = Callable[[Request, VictimGroup, float], tuple[WayToLeave, ...]]
 """How a job may leave a component's nodes by an instant, and what that costs."""
+SharedWays = Callable[[Request, Job, float], tuple[WayToLeave, ...]]
+"""The same where it does not matter which nodes these are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +44,15 @@ class JointRules:
     """Whether jobs may shrink."""
     whole_ways: Ways
     """Where jobs have their nodes for themselves."""
-    shared_ways: Ways
+    shared_ways: SharedWays
     """Where jobs share nodes."""
     ending: Callable[[Request], Mapping[str, NodeRelease]]
     """The jobs that a component may be left to wait for, because they end by themselves in time, by id."""
 
-    def ways(self, requests: Sequence[Request]) -> Ways:
-        """How jobs may leave for these components."""
+    def by_share(self, requests: Sequence[Request]) -> bool:
+        """Whether jobs leave for these components as they do where jobs share nodes."""
         parts = any(request.urgent.job.demand is not None for request in requests)
-        return self.shared_ways if parts or requests[0].cluster.shared_nodes() else self.whole_ways
+        return parts or bool(requests[0].cluster.shared_nodes())
 
 
 def jointly(
@@ -67,40 +71,80 @@ def jointly(
         found: what is proposed for one after the other. None: one of them finds no room.
         rules: those of the policy.
     """
-    requests = sorted(asked, key=rules.latest_s)
-    if commitments.cluster.placements or any(request.late for request in requests):
+    requests, cluster = sorted(asked, key=rules.latest_s), commitments.cluster
+    if cluster.placements or any(request.late for request in requests):
         return None
-    plain = _instance(commitments, requests, {}, rules)
+    if found is not None and not _leaving(found, cluster):
+        return None
+    joint_jobs = _JointJobs(rules, rules.by_share(requests))
+    plain = _instance(commitments, requests, {}, rules, joint_jobs)
     if plain is None:
         return None
-    prices = _Prices(plain, commitments.cluster)
+    prices = _Prices(plain, cluster)
     known = None if found is None else prices.of(found)
     if known == 0:
         return None
     ending = {job_id: one for request in requests for job_id, one in rules.ending(request).items()}
-    after_ends = _instance(commitments, requests, ending, rules) if ending else None
-    bounds, choices = list[int](), list[JointChoice]()
-    for instance in (plain, after_ends):
-        if instance is None or (known is not None and is_separate(instance)):
+    after_ends = _instance(commitments, requests, ending, rules, joint_jobs) if ending else None
+    bounds, guided = _results((plain,) if after_ends is None else (after_ends, plain), known)
+    if not bounds:
+        return None
+    guided.sort(key=lambda one: (one[1].loss_node_s, one[0] is not plain))
+    last = plain if after_ends is None else after_ends
+    guides = tuple(_guides(requests, choice, last) for _, choice in guided)
+    return Together(bound_node_s=min(bounds), price_node_s=prices.of, guides=guides)
+
+
+def _results(
+    instances: Iterable[JointInstance], known: int | None
+) -> tuple[list[int], list[tuple[JointInstance, JointChoice]]]:
+    """The bounds of the instances, and the choices below what is known. What is possible in one is possible
+    in those before it.
+    """
+    bounds, guided = list[int](), list[tuple[JointInstance, JointChoice]]()
+    for instance in instances:
+        if known is not None and is_separate(instance):
             continue
         result = choose_jointly(instance, known)
         if result is not None:
             bounds.append(result.bound_node_s)
-            choices += [] if result.choice is None else [result.choice]
-    if not bounds:
-        return None
-    choices.sort(key=lambda choice: choice.loss_node_s)
-    guides = tuple(_guides(requests, choice) for choice in choices)
-    return Together(bound_node_s=min(bounds), price_node_s=prices.of, guides=guides)
+            guided += [] if result.choice is None else [(instance, result.choice)]
+            if result.bound_node_s == known:
+                break
+    return bounds, guided
 
 
-def _guides(requests: Sequence[Request], choice: JointChoice) -> Mapping[str, Guide]:
-    """What a choice leaves to each component, by its id."""
+def _guides(requests: Sequence[Request], choice: JointChoice, instance: JointInstance) -> Mapping[str, Guide]:
+    """What a choice leaves to each component, by its id. `instance`: with the jobs that end in time gone."""
     every = frozenset(name for nodes in choice.nodes for name in nodes)
     methods = {job_id: way.method for job_id, way in choice.leaving.items()}
     return {
-        request.urgent.job.job_id: Guide(avoided=every.difference(nodes), methods=methods)
-        for request, nodes in zip(requests, choice.nodes, strict=True)
+        request.urgent.job.job_id: Guide(
+            avoided=every.difference(nodes)
+            | (component.free.keys() - _serving(component, instance, methods)),
+            methods=methods,
+        )
+        for request, nodes, component in zip(requests, choice.nodes, instance.components, strict=True)
+    }
+
+
+def _serving(
+    component: JointComponent, instance: JointInstance, leaving: Mapping[str, Method]
+) -> AbstractSet[str]:
+    """The nodes that serve a component once some jobs have left: the policy need not look at the others."""
+    freed = defaultdict[str, list[Resources]](list)
+    for job in instance.jobs:
+        if job.job_id in leaving:
+            for name, amounts in job.held.items():
+                freed[name].append(amounts)
+    if component.demand is None:
+        used = {name for job in instance.jobs if job.job_id not in leaving for name in job.held}
+        return component.free.keys() - used
+    return {
+        name
+        for name, free in component.free.items()
+        for room in [total([free, *freed[name]]) if name in freed else free]
+        if any(room.covers(way) for way in component.ways_on(name) or ())
     }
 
 
@@ -113,12 +157,12 @@ class _Prices:
 
     def of(self, proposals: Iterable[Proposal]) -> int:
         """The price of the evictions of proposals, those that wait too, in node-seconds."""
-        prices = {job.job_id: {way.method: way.loss_node_s for way in job.ways} for job in self.instance.jobs}
-        leaving: dict[str, Method] = {}
-        for given in proposals:
-            late = given.rationale.postponed
-            leaving.update((one.job_id, one.method) for one in (late.departures if late else ()))
-            leaving.update((job.job_id, how) for job, how in departures(given.actions, self.cluster))
+        leaving = _leaving(proposals, self.cluster)
+        prices = {
+            job.job_id: {way.method: way.loss_node_s for way in job.ways}
+            for job in self.instance.jobs
+            if job.job_id in leaving
+        }
         return sum(
             known.get(method, 0 if method is Method.SHRINK else max(known.values(), default=0))
             for job_id, method in leaving.items()
@@ -126,11 +170,57 @@ class _Prices:
         )
 
 
+def _leaving(proposals: Iterable[Proposal], cluster: Cluster) -> dict[str, Method]:
+    """The jobs that leave by proposals, those that wait too, by id, and how."""
+    leaving: dict[str, Method] = {}
+    for given in proposals:
+        late = given.rationale.postponed
+        leaving.update((one.job_id, one.method) for one in (late.departures if late else ()))
+        leaving.update((job.job_id, how) for job, how in departures(given.actions, cluster))
+    return leaving
+
+
+@dataclass(frozen=True, slots=True)
+class _JointJobs:
+    """The running jobs as the joint choices of one decision see them, each made once."""
+
+    rules: JointRules
+    by_share: bool
+    """Whether jobs leave as they do where jobs share nodes."""
+    made: dict[tuple[str, float, bool], JointJob] = field(
+        default_factory=dict[tuple[str, float, bool], JointJob]
+    )
+    """By id, by when it must have left, and whether it stays."""
+
+    def of(self, request: Request, candidates: SharedCandidates, latest_s: float) -> list[JointJob] | None:
+        """The candidates for a component. None: some of them may shrink."""
+        cluster, stays = request.cluster, candidates.protected_by
+        if self.rules.shrink:
+            malleable = tuple(job for job in candidates.jobs if job.kind is JobKind.MALLEABLE)
+            if any(map(spare_nodes, replace(candidates, jobs=malleable).groups(cluster))):
+                return None
+        keys = [(job.job_id, latest_s, job.job_id in stays) for job in candidates.jobs]
+        for job, key in zip(candidates.jobs, keys, strict=True):
+            if key not in self.made:
+                ways = () if key[2] else self._ways(request, candidates, job, latest_s)
+                self.made[key] = JointJob(job_id=job.job_id, held=held_on(job, cluster), ways=ways)
+        return [self.made[key] for key in keys]
+
+    def _ways(
+        self, request: Request, candidates: SharedCandidates, job: Job, latest_s: float
+    ) -> tuple[WayToLeave, ...]:
+        if self.by_share:
+            return self.rules.shared_ways(request, job, latest_s)
+        group = replace(candidates, jobs=(job,)).groups(request.cluster)[0]
+        return self.rules.whole_ways(request, group, latest_s)
+
+
 def _instance(
     commitments: Commitments,
     requests: Sequence[Request],
     ending: Mapping[str, NodeRelease],
     rules: JointRules,
+    joint_jobs: _JointJobs,
 ) -> JointInstance | None:
     """The choice for all components. None: some jobs may shrink.
 
@@ -139,24 +229,17 @@ def _instance(
         requests: those of the components, the one with the earliest deadline first.
         ending: jobs that leave by themselves in time, by id.
         rules: those of the policy.
+        joint_jobs: the jobs that are known already.
     """
     components: list[JointComponent] = []
     jobs: dict[str, JointJob] = {}
-    ways, steps = rules.ways(requests), 0
+    steps = 0
     for request in requests:
-        cluster, latest_s = request.cluster, rules.latest_s(request)
+        latest_s = rules.latest_s(request)
         candidates = _candidates(commitments, request, ending)
-        groups = candidates.groups(cluster)
-        if rules.shrink and any(map(spare_nodes, groups)):
+        here = joint_jobs.of(request, candidates, latest_s)
+        if here is None:
             return None
-        here = [
-            JointJob(
-                job_id=group.jobs[0].job_id,
-                held=held_on(group.jobs[0], cluster),
-                ways=() if group.protected_by else ways(request, group, latest_s),
-            )
-            for group in groups
-        ]
         jobs.update((job.job_id, job) for job in here)
         components.append(_component(request, candidates, here))
         steps = max(steps, serial_budget(rules.checkpoint_s(request, latest_s), rules.step_s))
@@ -181,7 +264,7 @@ def _candidates(
 def _component(request: Request, candidates: SharedCandidates, jobs: Sequence[JointJob]) -> JointComponent:
     """What a component needs."""
     demand, alternatives = request.urgent.job.demand, dict[str, tuple[Resources, ...]]()
-    if demand is not None:
+    if demand is not None and any(name.startswith("gres/") for name, _ in demand.amounts):
         choice = ChoiceInstance(
             free=candidates.room,
             demand=demand,

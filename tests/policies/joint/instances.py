@@ -63,6 +63,26 @@ def random_instance(seed: int) -> JointInstance:
     return JointInstance(components=tuple(components), jobs=tuple(jobs), budget_steps=rng.choice((0, 2, 4)))
 
 
+def many_nodes(seed: int, node_count: int, needed: int) -> JointInstance:
+    """Three components that each need so many of the same nodes. On each node there are three jobs or more,
+    which lose much or little; some are on the next node too.
+    """
+    rng = random.Random(seed)
+    names = [f"n{index:03}" for index in range(node_count)]
+    jobs = [
+        job(
+            f"{name}.{number}",
+            names[index : index + (2 if rng.random() < 0.3 else 1)],
+            kill(rng.randint(1, 10_000)),
+            cpus=rng.choice((1, 2, 3)),
+        )
+        for index, name in enumerate(names)
+        for number in range(3)
+    ]
+    needs = tuple(component(needed, names, cpus=cpus) for cpus in (2, 3, 4))
+    return JointInstance(components=needs, jobs=tuple(jobs))
+
+
 def faults(asked: JointInstance, choice: JointChoice) -> list[str]:
     """What is wrong with a choice, whatever it loses; recomputed from the instance alone."""
     found: list[str] = []

@@ -1,19 +1,25 @@
 """The joint choice against the enumerator, and its bounds."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.policies.choice.highs import SearchEffort
 from makeway.policies.joint import bound, choose, highs
 from makeway.policies.joint.choose import choose_jointly, is_separate
+from makeway.policies.joint.highs import JointEffort, solve_whole
 from makeway.policies.joint.instance import JointInstance, JointResult
-from makeway.policies.joint.kinds import node_kinds
+from makeway.policies.joint.kinds import NodeKind, node_kinds
+from makeway.policies.joint.programme import cell_count
 from makeway.policies.joint.reference import enumerate_jointly
 from makeway.policies.model import Resources
-from tests.policies.joint.instances import component, faults, job, kill, random_instance, system
+from tests.policies.joint.instances import component, faults, job, kill, many_nodes, random_instance, system
+
+if TYPE_CHECKING:
+    import highspy
 
 
 @pytest.mark.parametrize("nearest", [bound.NEAREST, 0])
@@ -123,16 +129,130 @@ def test_without_effort_there_is_still_a_bound(monkeypatch: pytest.MonkeyPatch) 
     best = choose_jointly(asked)
     assert best is not None
     known = 3 * best.bound_node_s
-    monkeypatch.setattr(SearchEffort, "of", classmethod(lambda cls, entries: cls(1)))
+    monkeypatch.setattr(highs, "MOST_WORK", 0)
+    monkeypatch.setattr(highs, "FEWEST_LOOKS", 1)
     limited = choose_jointly(asked, known)
     assert limited is not None
     assert 0 < limited.bound_node_s <= best.bound_node_s
     assert limited.choice is None or limited.choice.loss_node_s < known
-    monkeypatch.setattr(highs, "MOST_CELLS", 0)
+    monkeypatch.setattr(choose, "MOST_CELLS", 0)
     unsolved = choose_jointly(asked, known)
     assert unsolved is not None
     assert unsolved.choice is None
     assert 0 < unsolved.bound_node_s <= best.bound_node_s
+
+
+def entries_solved(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The entries of each whole programme that is solved from now on."""
+    found: list[int] = []
+    run = JointEffort.run
+
+    def counted(effort: JointEffort, solver: "highspy.Highs", entries: int) -> None:
+        run(effort, solver, entries)
+        found.append(entries)
+
+    monkeypatch.setattr(JointEffort, "run", counted)
+    return found
+
+
+def test_the_programme_has_only_what_loses_little_more_than_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All covers would be 10,000 entries and more."""
+    asked = many_nodes(1, 300, 20)
+    known = 45_000
+    assert cell_count(node_kinds(asked)) > 2 * highs.MOST_CELLS
+    entries = entries_solved(monkeypatch)
+    found = choose_jointly(asked, known)
+    assert found is not None
+    assert found.choice is not None
+    assert faults(asked, found.choice) == []
+    assert found.choice.loss_node_s == found.bound_node_s
+    assert 1 <= len(entries) <= len(choose.PARTS)
+    assert sum(entries) < highs.MOST_CELLS
+
+
+class LastingSolver:
+    """A solver that looks a hundred times whether it is to end, unless it is ended before."""
+
+    def __init__(self) -> None:
+        self.cbMipInterrupt = self
+        self.looks = 0
+        self.ended = False
+
+    def subscribe(self, look: Callable[[object], None]) -> None:
+        self.look = look
+
+    def interrupt(self) -> None:
+        self.ended = True
+
+    def run(self) -> None:
+        while self.looks < 100 and not self.ended:
+            self.looks += 1
+            self.look(self)
+
+
+def test_all_programmes_of_a_choice_share_one_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(highs, "MOST_WORK", 1_500)
+    monkeypatch.setattr(highs, "FEWEST_LOOKS", 3)
+    effort, looks = JointEffort(), list[int]()
+    for entries in (10, 10, 10, 10):
+        solver = LastingSolver()
+        effort.run(solver, entries)  # type: ignore[arg-type]
+        looks.append(solver.looks)
+    assert looks == [100, 50, 3, 3]
+
+
+def test_no_programme_is_larger_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, sizes = many_nodes(2, 60, 8), list[int]()
+
+    def counted(
+        asked: JointInstance, kinds: list[NodeKind], below: int, effort: JointEffort, limit_s: float
+    ) -> JointResult | None:
+        sizes.append(cell_count(kinds))
+        return solve_whole(asked, kinds, below, effort, limit_s)
+
+    monkeypatch.setattr(choose, "solve_whole", counted)
+    monkeypatch.setattr(choose, "MOST_CELLS", 700)
+    for known in (None, 150_000, 50_000):
+        assert choose_jointly(asked, known) is not None
+    assert len(sizes) >= 3
+    assert max(sizes) <= 700
+
+
+@pytest.mark.parametrize("cells", [0, 6, 20])
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=60, deadline=None)
+def test_what_a_limited_effort_finds_is_right(cells: int, seed: int) -> None:
+    asked = random_instance(seed)
+    expected = enumerate_jointly(asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choose, "MOST_CELLS", cells)
+        patch.setattr(highs, "MOST_WORK", 0)
+        patch.setattr(highs, "FEWEST_LOOKS", 1)
+        for known in (None, 2 * expected.loss_node_s + 5) if expected is not None else (None,):
+            found = choose_jointly(asked, known)
+            if expected is None:
+                assert found is None or found.choice is None
+                continue
+            assert found is not None
+            assert found.bound_node_s <= expected.loss_node_s
+            if found.choice is not None:
+                assert faults(asked, found.choice) == []
+                assert known is None or found.choice.loss_node_s < known
+
+
+def test_too_large_a_relaxed_programme_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = many_nodes(3, 60, 8)
+    best = choose_jointly(asked, 150_000)
+    assert best is not None
+    monkeypatch.setattr(highs, "MOST_RELAXED_CELLS", 0)
+    entries = entries_solved(monkeypatch)
+    found = choose_jointly(asked, 150_000)
+    assert found is not None
+    assert found.choice is None
+    assert 0 < found.bound_node_s <= best.bound_node_s
+    assert entries == []
 
 
 def test_where_the_bound_is_enough_no_programme_is_solved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.policies.choice.choose import choose
+from makeway.policies.choice.instance import Choice, ChoiceInstance
+from makeway.policies.common.shared_nodes import held_on
+from makeway.policies.eviction import policy as eviction_policy
+from makeway.policies.eviction import shared_nodes
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.joint import serving
@@ -31,6 +36,7 @@ from makeway.policies.model import (
 )
 from tests.builders import cluster, running
 from tests.policies.joint.het_clusters import (
+    HAS,
     NOW_S,
     UNLIMITED,
     component,
@@ -217,6 +223,86 @@ def test_what_does_not_concern_both_is_not_chosen_jointly(
     decide(replace(rivals(), jobs=tuple(late)))
     assert asked == []
     decide(rivals())
+    assert len(asked) == 1
+
+
+@both_policies
+def test_nothing_is_looked_at_if_no_job_has_to_leave(
+    decide: Callable[[Cluster], Decision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **named: object) -> None:
+        raise AssertionError("looked at")
+
+    monkeypatch.setattr(serving, "shared_candidates", fail)
+    free = cluster(4, component(0, 1, "n1", "n2"), component(1, 1, "n2", "n3"), victim("n4", 60.0))
+    assert len(holds(decide(replace(free, limits=UNLIMITED)))) == 2
+
+
+def shared_rivals(more: int = 0) -> Cluster:
+    """The same as `rivals` on shared nodes, and more nodes with a dear job each."""
+    needs = Resources.of({CPU: 4, MEMORY: 1})
+    names = [f"n{number}" for number in range(4, 4 + more)]
+    jobs = [victim("n1", 60.0), victim("n2", 120.0), *(victim(name, 900.0) for name in ("n3", *names))]
+    jobs = [replace(job, allocation=(Resources.of(HAS),)) for job in jobs]
+    needing = (
+        component(0, 1, "n1", "n2", *names, demand=needs),
+        component(1, 1, "n1", "n3", *names, demand=needs),
+    )
+    return with_capacity(replace(cluster(3 + more, *needing, *jobs), limits=UNLIMITED))
+
+
+@both_policies
+def test_each_job_is_priced_once_for_all_components(
+    decide: Callable[[Cluster], Decision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view, made = shared_rivals(5), list[str]()
+
+    def counted(job: Job, view: Cluster) -> dict[str, Resources]:
+        made.append(job.job_id)
+        return held_on(job, view)
+
+    monkeypatch.setattr(serving, "held_on", counted)
+    decide(view)
+    assert sorted(made) == [f"vn{number}" for number in range(1, 9)]
+
+
+def test_a_component_is_served_again_from_the_nodes_of_the_joint_choice_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes = list[int]()
+
+    def counted(asked: ChoiceInstance) -> Choice | None:
+        sizes.append(len(asked.free))
+        return choose(asked)
+
+    monkeypatch.setattr(shared_nodes, "choose", counted)
+    decision = eviction(shared_rivals(5))
+    assert leaving(decision) == {"vn1", "vn2"}
+    assert sizes == [7, 6, 1, 1]
+    notes = {one.job_ids for why in decision.rationale for one in why.candidates if one.note}
+    assert notes == {(f"vn{number}",) for number in range(3, 9)}, "each says that it stays"
+
+
+def test_on_shared_nodes_jobs_are_not_put_into_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object, **named: object) -> None:
+        raise AssertionError("grouped")
+
+    monkeypatch.setattr(eviction_policy, "victim_groups", fail)
+    assert leaving(eviction(shared_rivals())) == {"vn1", "vn2"}
+
+
+def test_what_is_proven_with_jobs_that_end_is_proven_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One programme of two is left out."""
+    asked = list[int | None]()
+
+    def proven(instance: JointInstance, known: int | None) -> JointResult:
+        asked.append(known)
+        return JointResult(bound_node_s=0 if known is None else known)
+
+    monkeypatch.setattr(serving, "choose_jointly", proven)
+    view = shared_rivals(1)
+    ending = replace(view.jobs[-1], walltime_s=901.0)
+    EVICTION.decision(replace(view, jobs=(*view.jobs[:-1], ending)), EvictionConfig())
     assert len(asked) == 1
 
 
