@@ -212,7 +212,9 @@ def test_no_start_waits_that_only_several_ceilings_allow() -> None:
     ending = tuple(replace(job, walltime_s=7800.0) if job.job_id == "large" else job for job in view.jobs)
     view = replace(view, jobs=ending)
     assert victims(decide(view, 3.0, waiting_machine_hours=0.01)) == [("large", Method.KILL)]
-    assert not victims(decide(view, 20.0, waiting_machine_hours=0.01))
+    alone = decide(view, 20.0, waiting_machine_hours=0.01)
+    assert holds(alone)
+    assert not victims(alone)
 
 
 def test_jobs_that_save_their_work_serve_a_burst_too() -> None:
