@@ -167,7 +167,7 @@ def _with_one(cluster: Cluster, burst: Burst, together: Job, without: AbstractSe
 
     No limit on what one urgent job or its user may lose holds in it.
     """
-    left_out = without.union(burst.job_ids)
+    left_out = {*without, *burst.job_ids}
     holds = {one.reservation for one in cluster.operations if one.for_job_id in burst.job_ids}
     return replace(
         cluster,

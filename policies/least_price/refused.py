@@ -39,7 +39,7 @@ from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Decision, Job, Rationale
 from makeway.policies.safety.prices import hours_text
 
-_MOST_SIZES = 8
+_MOST_SIZES = 6
 """How many numbers of urgent jobs are tried, so that one decision does not take long."""
 
 
@@ -83,10 +83,12 @@ def _attempts(
     """
     cluster, found = chosen.cluster, list[tuple[float, Burst, Choice, SharedCeiling]]()
     one_node_s = machine_node_s(cluster, config.ceiling_machine_hours)
+    # Those that are refused take nothing, and to decide on them again takes time.
+    without = chosen.outcome.refused - rooms(chosen.decision).keys()
     for burst in _bursts(members):
         ceiling, first = SharedCeiling.of(cluster, burst.job_ids), burst.job_ids[0]
         terms = replace(chosen.terms, sharing={**chosen.terms.sharing, first: ceiling})
-        choice = choice_for(burst, cluster, config, one_by_one, terms=terms, without=frozenset())
+        choice = choice_for(burst, cluster, config, one_by_one, terms=terms, without=without)
         if choice is not None:
             left_node_s = ceiling.count * one_node_s - ceiling.before_node_s(cluster, {})
             unspent_node_s = left_node_s - evictions_node_s(choice.actions, cluster)
