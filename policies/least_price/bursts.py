@@ -50,7 +50,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class OwnService:
     """A decision in which each urgent job is served for itself."""
 
     decision: Decision
@@ -58,7 +58,7 @@ class Outcome:
     """The urgent jobs whose starts could be on time and cost too much."""
 
 
-OneByOne = Callable[[Cluster, LeastPriceConfig, Terms], Outcome]
+OneByOne = Callable[[Cluster, LeastPriceConfig, Terms], OwnService]
 """The decision in which each urgent job is served for itself."""
 
 
@@ -108,7 +108,7 @@ def may_join(job: Job, cluster: Cluster) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class BurstChoice:
     """The joint choice for a burst."""
 
     decision: Decision
@@ -129,7 +129,7 @@ def choice_for(
     *,
     terms: Terms,
     without: AbstractSet[str],
-) -> Choice | None:
+) -> BurstChoice | None:
     """The joint choice for a burst. None: there is no room for all of it.
 
     Args:
@@ -150,7 +150,7 @@ def choice_for(
     held = frozenset(name for action in actions if isinstance(action, Reserve) for name in action.nodes)
     now = (job.job_id for job, method in departures(actions, cluster) if method is Method.KILL)
     later = (late.job_id for late in late_departures((why,)) if late.method is Method.KILL)
-    return Choice(
+    return BurstChoice(
         decision=joint,
         actions=actions,
         staying=frozenset(
@@ -187,7 +187,7 @@ def _with_one(cluster: Cluster, burst: Burst, together: Job, without: AbstractSe
 class Chosen:
     """The decision that counts so far, and how it came about."""
 
-    outcome: Outcome
+    outcome: OwnService
     cluster: Cluster
     """The snapshot that it was made on."""
     terms: Terms = field(default_factory=Terms)
@@ -198,7 +198,7 @@ class Chosen:
         return self.outcome.decision
 
     def by(
-        self, burst: Burst, choice: Choice, config: LeastPriceConfig, one_by_one: OneByOne, terms: Terms
+        self, burst: Burst, choice: BurstChoice, config: LeastPriceConfig, one_by_one: OneByOne, terms: Terms
     ) -> "Chosen":
         """The decision in which each of a burst is decided on among the jobs that leave by a joint choice.
 
@@ -208,7 +208,7 @@ class Chosen:
         terms, view = replace(terms, spared=spared), _without_signals(self.cluster, choice.killed)
         return Chosen(outcome=one_by_one(view, config, terms), cluster=view, terms=terms)
 
-    def explained(self, burst: Burst, choice: Choice, text: str) -> "Chosen":
+    def explained(self, burst: Burst, choice: BurstChoice, text: str) -> "Chosen":
         """The same with the reason for what is done for a burst, and why the other jobs stay."""
 
         def explained(why: Rationale) -> Rationale:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from makeway.policies.common.losses import departures
 from makeway.policies.least_price.bursts import (
     Burst,
-    Choice,
+    BurstChoice,
     Chosen,
     OneByOne,
     Terms,
@@ -88,7 +88,7 @@ def _evicted_for(decision: Decision) -> frozenset[str]:
 
 def _cheaper_choice(
     burst: Burst, decision: Decision, cluster: Cluster, config: LeastPriceConfig, one_by_one: OneByOne
-) -> Choice | None:
+) -> BurstChoice | None:
     """The joint choice among what is left by those that are decided on before the first of the burst. None:
     there is none, or it does not cost less than the decision.
     """

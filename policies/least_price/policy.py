@@ -51,7 +51,7 @@ from makeway.policies.common.waiting import (
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.joint.serving import jointly
-from makeway.policies.least_price.bursts import Outcome, Terms
+from makeway.policies.least_price.bursts import OwnService, Terms
 from makeway.policies.least_price.ceiling import machine_node_s, refusal_of
 from makeway.policies.least_price.chances import pays_to_wait
 from makeway.policies.least_price.components import rules_of
@@ -69,7 +69,7 @@ def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
     return decide_together(cluster, config, _one_by_one)
 
 
-def _one_by_one(cluster: Cluster, config: LeastPriceConfig, terms: Terms) -> Outcome:
+def _one_by_one(cluster: Cluster, config: LeastPriceConfig, terms: Terms) -> OwnService:
     """The decision in which each urgent job is served for itself."""
 
     def decided(pricing: _Pricing) -> Decision:
@@ -94,7 +94,7 @@ def _one_by_one(cluster: Cluster, config: LeastPriceConfig, terms: Terms) -> Out
         at_once = decided(without)
         if serves_more(at_once, decision, pricing.lacking, cluster):
             pricing, decision = without, at_once
-    return Outcome(decision=decision, refused=frozenset(pricing.refused))
+    return OwnService(decision=decision, refused=frozenset(pricing.refused))
 
 
 @dataclass(slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from dataclasses import replace
 from makeway.policies.common.losses import evictions_node_s
 from makeway.policies.least_price.bursts import (
     Burst,
-    Choice,
+    BurstChoice,
     Chosen,
     OneByOne,
     choice_for,
@@ -77,11 +77,11 @@ def _refused(chosen: Chosen, config: LeastPriceConfig) -> list[list[tuple[Job, R
 
 def _attempts(
     members: list[tuple[Job, Rationale]], chosen: Chosen, config: LeastPriceConfig, one_by_one: OneByOne
-) -> list[tuple[Burst, Choice, SharedCeiling]]:
+) -> list[tuple[Burst, BurstChoice, SharedCeiling]]:
     """Bursts of the urgent jobs, each with its joint choice, if that costs no more than the ceilings: those
     that leave most of them unspent first, then the larger ones.
     """
-    cluster, found = chosen.cluster, list[tuple[float, Burst, Choice, SharedCeiling]]()
+    cluster, found = chosen.cluster, list[tuple[float, Burst, BurstChoice, SharedCeiling]]()
     one_node_s = machine_node_s(cluster, config.ceiling_machine_hours)
     # Those that are refused take nothing, and to decide on them again takes time.
     without = chosen.outcome.refused - rooms(chosen.decision).keys()

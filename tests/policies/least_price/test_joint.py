@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from makeway.policies.common.losses import cost_node_s, departures
 from makeway.policies.least_price import policy
-from makeway.policies.least_price.bursts import OneByOne, Outcome, Terms
+from makeway.policies.least_price.bursts import OneByOne, OwnService, Terms
 from makeway.policies.least_price.joint import decide_together
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
@@ -153,7 +153,7 @@ def test_nothing_is_chosen_jointly_where_jobs_share_nodes_or_urgent_jobs_get_pla
     calls = list[int]()
 
     def counted(view: Cluster, config: LeastPriceConfig, one_by_one: OneByOne) -> Decision:
-        def one(view: Cluster, config: LeastPriceConfig, terms: Terms) -> Outcome:
+        def one(view: Cluster, config: LeastPriceConfig, terms: Terms) -> OwnService:
             calls[-1] += 1
             return one_by_one(view, config, terms)
 
@@ -175,7 +175,7 @@ def test_no_start_becomes_late_or_is_delayed_for_a_lower_price(
     view = full(*SMALL_AND_LARGE, waiting=wanting(1, 7))
 
     def delayed(view: Cluster, config: LeastPriceConfig, one_by_one: OneByOne) -> Decision:
-        def one(view: Cluster, config: LeastPriceConfig, terms: Terms) -> Outcome:
+        def one(view: Cluster, config: LeastPriceConfig, terms: Terms) -> OwnService:
             found = one_by_one(view, config, terms)
             late = tuple(replace(why, ready_s=NOW_S + delay_s) for why in found.decision.rationale)
             return replace(found, decision=replace(found.decision, rationale=late)) if terms.spared else found

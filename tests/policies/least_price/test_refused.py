@@ -33,7 +33,8 @@ UNLIMITED = Limits(max_loss_node_hours=None, max_loss_node_hours_per_day=None)
 def decide(view: Cluster, ceiling_node_hours: float | None, **changes: Any) -> Decision:
     """`ceiling_node_hours`: of one urgent job."""
     ceiling = None if ceiling_node_hours is None else ceiling_node_hours / len(view.nodes)
-    config = LeastPriceConfig(**{"ceiling_machine_hours": ceiling, "waits_for_ends": False, **changes})
+    settings: dict[str, Any] = {"ceiling_machine_hours": ceiling, "waits_for_ends": False, **changes}
+    config = LeastPriceConfig(**settings)
     return LEAST_PRICE.decision(view, config)
 
 
@@ -142,11 +143,12 @@ def test_only_jobs_that_wait_in_time_for_the_same_nodes_share_and_parts_of_one_j
 
 def test_the_site_limits_hold_for_the_job_that_is_charged() -> None:
     view = full(LARGE, waiting=wanting(*[1] * 6))
-    for limits in (
+    strict: tuple[dict[str, Any], ...] = (
         {"max_loss_node_hours": 15.0},
         {"max_loss_node_hours_per_user_per_day": 15.0},
         {"max_loss_node_hours_per_day": 15.0},
-    ):
+    )
+    for limits in strict:
         limited = replace(view, limits=replace(UNLIMITED, max_loss_machine_share=0.0, **limits))
         assert not victims(decide(limited, 3.0))
     assert not victims(decide(view, 3.0, budget_machine_hours=1.9))
