@@ -37,7 +37,7 @@ class SharedCeiling:
     def of(cls, cluster: Cluster, job_ids: Iterable[str]) -> "SharedCeiling":
         """The ceilings of urgent jobs."""
         wholes = {frozenset(started_with(cluster, job_id)) for job_id in job_ids}
-        return cls(count=len(wholes), payers=frozenset().union(*wholes))
+        return cls(count=len(wholes), payers=frozenset[str]().union(*wholes))
 
     def before_node_s(self, cluster: Cluster, evictions_node_s: Mapping[str, float]) -> float:
         """Node-seconds of the ceilings that are used. What earlier decisions cost besides lost work is not
