@@ -9,6 +9,8 @@ Differs from the paper:
 """
 
 import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from makeway.policies.common.losses import evictions_loss_node_s, evictions_node_s
 from makeway.policies.common.requests import Proposal, Request
@@ -22,29 +24,61 @@ def machine_node_s(cluster: Cluster, machine_hours: float | None) -> float:
     return math.inf if machine_hours is None else machine_hours * HOUR_S * len(cluster.up_nodes())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedCeiling:
+    """The ceilings of urgent jobs that evictions serve together, as one."""
+
+    count: int
+    """How many ceilings. Jobs that count as one urgent job have one."""
+    payers: frozenset[str]
+    """The ids of the jobs whose cost counts: the urgent jobs, and those that count as one with them."""
+
+    @classmethod
+    def of(cls, cluster: Cluster, job_ids: Iterable[str]) -> "SharedCeiling":
+        """The ceilings of urgent jobs."""
+        wholes = {frozenset(started_with(cluster, job_id)) for job_id in job_ids}
+        return cls(count=len(wholes), payers=frozenset[str]().union(*wholes))
+
+    def before_node_s(self, cluster: Cluster, evictions_node_s: Mapping[str, float]) -> float:
+        """Node-seconds of the ceilings that are used. What earlier decisions cost besides lost work is not
+        known.
+
+        `evictions_node_s`: what earlier proposals of the same decision cost, by urgent job.
+        """
+        before = cluster.lost_node_s
+        return sum(before.get(one, 0.0) + evictions_node_s.get(one, 0.0) for one in sorted(self.payers))
+
+
 def refusal_of(
-    request: Request, given: Proposal, config: LeastPriceConfig, at_s: float | None = None
+    request: Request,
+    given: Proposal,
+    config: LeastPriceConfig,
+    sharing: Mapping[str, SharedCeiling],
+    at_s: float | None = None,
 ) -> str | None:
     """Why the urgent job may not cost so much, with the figures. None: it may.
 
-    `at_s`: when its evictions begin. None: now.
+    Args:
+        request: what the urgent job needs.
+        given: what is proposed for it.
+        config: the settings.
+        sharing: the ceilings of the urgent jobs that share theirs, by id.
+        at_s: when its evictions begin. None: now.
     """
-    cluster = request.cluster
-    before = cluster.lost_node_s
+    cluster, job_id = request.cluster, request.urgent.job.job_id
     cost_node_s = evictions_node_s(given.actions, cluster, at_s)
     kills_node_s = evictions_loss_node_s(given.actions, cluster, at_s)
     text = f"{request.shortage} more nodes would cost {hours_text(cost_node_s)} node-hours"
-    together = started_with(cluster, request.urgent.job.job_id)
-    # What earlier decisions cost besides lost work is not known.
-    before_node_s = sum(before.get(one, 0.0) + request.evictions_node_s.get(one, 0.0) for one in together)
-    ceiling_node_s = machine_node_s(cluster, config.ceiling_machine_hours)
+    ceiling = sharing.get(job_id) or SharedCeiling.of(cluster, (job_id,))
+    before_node_s = ceiling.before_node_s(cluster, request.evictions_node_s)
+    ceiling_node_s = ceiling.count * machine_node_s(cluster, config.ceiling_machine_hours)
     if cost_node_s and before_node_s + cost_node_s > ceiling_node_s:
         after = f" after {hours_text(before_node_s)} before" if before_node_s else ""
         limit = hours_text(ceiling_node_s)
         return f"{text}{after}, the ceiling is {limit} (ceiling_machine_hours). No job is evicted."
     if config.budget_machine_hours is None:
         return None
-    used_node_s = sum(before.values()) + sum(request.spent_node_s.values())
+    used_node_s = sum(cluster.lost_node_s.values()) + sum(request.spent_node_s.values())
     budget_node_s = machine_node_s(cluster, config.budget_machine_hours)
     if kills_node_s and used_node_s + kills_node_s > budget_node_s:
         return (

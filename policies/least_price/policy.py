@@ -40,7 +40,6 @@ from makeway.policies.common.proposals import (
     no_room,
 )
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, rationale, room_sooner_s
-from makeway.policies.common.urgent_jobs import urgency
 from makeway.policies.common.victims import VictimGroup
 from makeway.policies.common.waiting import (
     Waiting,
@@ -52,11 +51,12 @@ from makeway.policies.common.waiting import (
 from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.joint.serving import jointly
+from makeway.policies.least_price.bursts import OwnService, Terms
 from makeway.policies.least_price.ceiling import machine_node_s, refusal_of
 from makeway.policies.least_price.chances import pays_to_wait
 from makeway.policies.least_price.components import rules_of
 from makeway.policies.least_price.ends import is_left_to_end, wait_of
-from makeway.policies.least_price.joint import Spared, decide_together
+from makeway.policies.least_price.joint import decide_together
 from makeway.policies.least_price.prices import Price, lost_node_s, price_node_s, priced
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Cluster, Decision, OperationKind
@@ -69,8 +69,8 @@ def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
     return decide_together(cluster, config, _one_by_one)
 
 
-def _one_by_one(cluster: Cluster, config: LeastPriceConfig, spared: Spared) -> Decision:
-    """The decision in which each urgent job is served for itself. `spared`: see `decide_each`."""
+def _one_by_one(cluster: Cluster, config: LeastPriceConfig, terms: Terms) -> OwnService:
+    """The decision in which each urgent job is served for itself."""
 
     def decided(pricing: _Pricing) -> Decision:
         return decide_each(
@@ -81,18 +81,20 @@ def _one_by_one(cluster: Cluster, config: LeastPriceConfig, spared: Spared) -> D
             hold_slack_s=config.hold_slack_s,
             whole_placements=True,
             handover_s=config.margin_s + config.leave_s,
-            order=lambda one: urgency(one, config.start_within_s, vital=config.is_vital(one.job)),
-            spared=spared,
+            order=lambda one: terms.turn(one, config),
+            spared=terms.spared,
             jointly=partial(jointly, rules=rules_of(cluster, config)),
         )
 
-    pricing = _Pricing(cluster=cluster, config=config)
+    pricing = _Pricing(cluster=cluster, config=config, terms=terms)
     decision = decided(pricing)
-    if not (pricing.waits and pricing.lacking):
-        return decision
-    # A job that waits keeps its nodes from the others.
-    at_once = decided(_Pricing(cluster=cluster, config=config, may_wait=False))
-    return at_once if serves_more(at_once, decision, pricing.lacking, cluster) else decision
+    if pricing.waits and pricing.lacking:
+        # A job that waits keeps its nodes from the others.
+        without = _Pricing(cluster=cluster, config=config, terms=terms, may_wait=False)
+        at_once = decided(without)
+        if serves_more(at_once, decision, pricing.lacking, cluster):
+            pricing, decision = without, at_once
+    return OwnService(decision=decision, refused=frozenset(pricing.refused))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -101,20 +103,23 @@ class _Pricing:
 
     cluster: Cluster
     config: LeastPriceConfig
+    terms: Terms
     may_wait: bool = True
     """Whether a start below the ceiling may wait in its hold."""
     waits: bool = False
     """Whether a start waits in its hold."""
     lacking: set[str] = field(default_factory=set[str])
     """Urgent jobs for which there was no room, although they may get some."""
+    refused: set[str] = field(default_factory=set[str])
+    """Urgent jobs, not late, whose starts cost too much."""
 
     def serve(self, request: Request) -> Proposal:
         """What is done for one urgent job that free nodes do not serve."""
         if request.places:
             return self._serve_place(request)
         now_s, config, job = self.cluster.now_s, self.config, request.urgent.job
-        latest_s = self._latest_s(request)
-        if config.kills == "late" and self.cluster.capacities() and not config.is_vital(job):
+        latest_s, shares = self._latest_s(request), job.job_id in self.terms.sharing
+        if config.kills == "late" and self.cluster.capacities() and not (shares or config.is_vital(job)):
             return self._serve_shared(request, latest_s)
         later = self._by_deadline(request, latest_s)
         if not makes_room(later):
@@ -126,14 +131,14 @@ class _Pricing:
             return best
         if best.again_s is not None:
             return self._wait_for_ends(request, best, best.again_s)
-        refusal = refusal_of(request, best, config)
+        refusal = self._refusal(request, best)
         sooner_s = room_sooner_s(request, best)
         until_s = latest_s - sooner_s - config.leave_s - self._writing_s(request, best)
         dear = self._cost_node_s(best) > machine_node_s(self.cluster, config.waiting_machine_hours)
         if now_s < until_s and refusal is not None and not request.late:
             return self._wait(request, best, until_s)
         until_s = allowed_until_s(request, best, until_s, config.leave_s, self._refuses)
-        may_wait = now_s < until_s and dear and self.may_wait and not request.late
+        may_wait = now_s < until_s and dear and self.may_wait and not (shares or request.late)
         if may_wait and pays_to_wait(request, best, until_s):
             return self._wait_in_hold(request, best, until_s)
         return best if refusal is None else no_room(request, refusal, best.rationale.candidates)
@@ -190,7 +195,7 @@ class _Pricing:
                     self._note_lack(request)
                 return found
             self._see_whether_others_cost(request, found)
-            refusal = refusal_of(request, found, config)
+            refusal = self._refusal(request, found)
             if refusal is None:
                 return found
             if self.cluster.now_s < until_s and not request.late:
@@ -275,7 +280,8 @@ class _Pricing:
         are held for them. None: none ends, there is no room all the same, or it may not wait.
         """
         job, config = request.urgent.job, self.config
-        may_wait = config.waits_for_ends and self.may_wait and not config.is_vital(job)
+        at_once = config.is_vital(job) or job.job_id in self.terms.sharing
+        may_wait = config.waits_for_ends and self.may_wait and not at_once
         if not may_wait or request.late or job.demand is not None or self.cluster.shared_nodes():
             return None
         soon_s = self.cluster.now_s + config.hold_ahead_s
@@ -359,12 +365,19 @@ class _Pricing:
             f"{until_s - self.cluster.now_s:.0f} s, in which jobs may end. Else: {given.rationale.summary}"
         )
 
+    def _refusal(self, request: Request, given: Proposal) -> str | None:
+        """Why the urgent job may not cost so much now, with the figures. None: it may."""
+        refusal = refusal_of(request, given, self.config, self.terms.sharing)
+        if refusal is not None and not request.late:
+            self.refused.add(request.urgent.job.job_id)
+        return refusal
+
     def _refuses(self, request: Request, given: Proposal, at_s: float | None) -> bool:
         """Whether the ceiling, the budget or a limit of the site refuses the evictions of a proposal if they
         begin at `at_s`. None: now.
         """
         vital = self.config.is_vital(request.urgent.job)
-        own = None if vital else refusal_of(request, given, self.config, at_s)
+        own = None if vital else refusal_of(request, given, self.config, self.terms.sharing, at_s)
         return own is not None or loss_refusal(request, given, at_s) is not None
 
     def _see_whether_others_cost(self, request: Request, given: Proposal) -> None:

@@ -1,5 +1,5 @@
-"""Urgent jobs with hours to start, in the whole loop: their waits keep no nodes from others, and make no
-commands in each cycle.
+"""Urgent jobs in the whole loop. With hours to start, their waits keep no nodes from others, and make no
+commands in each cycle. In bursts, they may share their ceilings.
 """
 
 from collections import Counter
@@ -130,3 +130,33 @@ def test_a_late_job_is_served_as_soon_as_the_limits_allow() -> None:
     (done,) = [one for one in record.jobs if one.job.job_id == "u"]
     assert done.start_s is not None
     assert 800.0 <= done.start_s - ARRIVAL_S <= 900.0
+
+
+def burst(*, ceiling_node_hours: float, count: int = 6, gap_s: float = 10.0) -> Played:
+    """One-node jobs, so many seconds apart, on a machine that one job has had for ten hours: 80 node-hours.
+
+    `ceiling_node_hours`: of one urgent job.
+    """
+    jobs = [urgent(f"u{index}", gap_s * index, 1) for index in range(count)]
+    return Played(
+        8, batch("large", 8, 7000.0), *jobs, ceiling_machine_hours=ceiling_node_hours / 8, until_s=3000.0
+    )
+
+
+@pytest.mark.parametrize(("ceiling", "first"), [(27.0, 2), (14.0, 5)])
+def test_a_burst_is_served_as_soon_as_enough_jobs_of_it_wait(ceiling: float, first: int) -> None:
+    """`first`: the job whose arrival makes the ceilings suffice. Others arrive afterwards."""
+    played = burst(ceiling_node_hours=ceiling)
+    waited = [played.waits_s[f"u{index}"] for index in range(6)]
+    assert waited == [10.0 * max(0, first - index) for index in range(6)]
+    assert played.sent["requeue", "large"] == 1
+    assert played.lost == pytest.approx(80.0 + 8 * 10.0 * first / 3600.0, abs=0.1)
+    reserved = [played.sent["reserve", f"u{index}"] for index in range(6)]
+    assert reserved == [1] * (first + 1) + [0] * (5 - first)
+
+
+def test_a_burst_that_is_too_small_waits_for_the_job_to_end() -> None:
+    played = burst(ceiling_node_hours=14.0, count=5)
+    assert not played.lost
+    assert not played.sent["requeue", "large"]
+    assert all(played.waits_s[f"u{index}"] > 6900.0 for index in range(5))

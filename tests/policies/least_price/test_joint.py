@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from makeway.policies.common.losses import cost_node_s, departures
 from makeway.policies.least_price import policy
-from makeway.policies.least_price.joint import OneByOne, Spared, decide_together
+from makeway.policies.least_price.bursts import OneByOne, OwnService, Terms
+from makeway.policies.least_price.joint import decide_together
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import (
@@ -58,7 +59,9 @@ def decide_by(
 
 def alone(view: Cluster, **changes: Any) -> Decision:
     """The decision in which each urgent job is served for itself."""
-    return decide_by(lambda view, config, one_by_one: one_by_one(view, config, {}), view, **changes)
+    return decide_by(
+        lambda view, config, one_by_one: one_by_one(view, config, Terms()).decision, view, **changes
+    )
 
 
 def holds(decision: Decision) -> dict[str, tuple[str, ...]]:
@@ -150,9 +153,9 @@ def test_nothing_is_chosen_jointly_where_jobs_share_nodes_or_urgent_jobs_get_pla
     calls = list[int]()
 
     def counted(view: Cluster, config: LeastPriceConfig, one_by_one: OneByOne) -> Decision:
-        def one(view: Cluster, config: LeastPriceConfig, spared: Spared) -> Decision:
+        def one(view: Cluster, config: LeastPriceConfig, terms: Terms) -> OwnService:
             calls[-1] += 1
-            return one_by_one(view, config, spared)
+            return one_by_one(view, config, terms)
 
         calls.append(0)
         return decide_together(view, config, one)
@@ -172,10 +175,10 @@ def test_no_start_becomes_late_or_is_delayed_for_a_lower_price(
     view = full(*SMALL_AND_LARGE, waiting=wanting(1, 7))
 
     def delayed(view: Cluster, config: LeastPriceConfig, one_by_one: OneByOne) -> Decision:
-        def one(view: Cluster, config: LeastPriceConfig, spared: Spared) -> Decision:
-            found = one_by_one(view, config, spared)
-            late = tuple(replace(why, ready_s=NOW_S + delay_s) for why in found.rationale)
-            return replace(found, rationale=late) if spared else found
+        def one(view: Cluster, config: LeastPriceConfig, terms: Terms) -> OwnService:
+            found = one_by_one(view, config, terms)
+            late = tuple(replace(why, ready_s=NOW_S + delay_s) for why in found.decision.rationale)
+            return replace(found, decision=replace(found.decision, rationale=late)) if terms.spared else found
 
         return decide_together(view, config, one)
 
