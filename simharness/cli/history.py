@@ -260,9 +260,13 @@ def _midnight_s(day: datetime | None, zone: str | None) -> float | None:
     if day is None:
         return None
     try:
-        return day.replace(tzinfo=None if zone is None else ZoneInfo(zone)).timestamp()
+        place = None if zone is None else ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
         raise HistoryError(f"--time-zone {zone}: accepted: a name such as Europe/Berlin or UTC") from None
+    try:
+        return day.replace(tzinfo=place).timestamp()
+    except (ValueError, OverflowError):
+        raise HistoryError(f"--from, --to {day.date()}: accepted: a day such as 2026-10-01") from None
 
 
 def trials_of(options: HistoryOptions, source: "HistorySource") -> "list[HistoryTrial]":

@@ -150,11 +150,12 @@ def _progress(campaign: "Campaign") -> None:
 
 
 def _keep(campaign: "Campaign", folder: Path) -> None:
+    from makeway.simharness.results.files import write_file
     from makeway.simharness.swarm.campaign import shortest
     from makeway.simharness.swarm.story import encode
 
     for story, violation in campaign.failures:
         short = shortest(story, violation.law)
         path = folder / f"{violation.law.replace('_', '-')}-{story.seed}.json"
-        path.write_text(encode(short) + "\n", encoding="utf-8")
+        write_file(path, encode(short) + "\n")
         click.echo(f"{path}: {len(short.jobs)} jobs, {len(short.troubles)} troubles")
