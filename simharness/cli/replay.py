@@ -152,7 +152,9 @@ class ReplayOptions:
 @click.option("--poll", type=duration, default="30s", show_default=True, help="The daemon's poll interval.")
 @click.option("--no-poke", is_flag=True, help="Let urgent submissions wait for the next poll.")
 @click.option("--no-check", is_flag=True, help="Do not verify the simulator's invariants at every instant.")
-@click.option("--journal", type=NAMED_FILE, help="Keep the decisions in this new file, for `makeway explain`.")
+@click.option(
+    "--journal", type=NAMED_FILE, help="Keep the decisions in this new file, for `makeway explain`."
+)
 @click.option("--report", type=NAMED_FILE, help="Write the HTML report there.")
 @click.option(
     "--json", "json_path", type=FILE, help="Write the measures as JSON there; - is standard output."

@@ -132,16 +132,21 @@ def _require_folder(keep: Path) -> None:
 def _read(path: Path) -> "Story":
     from pydantic import ValidationError
 
+    from makeway.policies.registry import find
+    from makeway.simharness.swarm.daemons import cluster_of
     from makeway.simharness.swarm.story import decode
 
     try:
-        return decode(path.read_text(encoding="utf-8"))
+        story = decode(path.read_text(encoding="utf-8"))
+        find(story.policy)
+        cluster_of(story)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise UserError(f"{path}: no story of the swarm: {where}: {first['msg']}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: no story of the swarm: {error}") from None
+    return story
 
 
 def _progress(campaign: "Campaign") -> None:
