@@ -133,6 +133,8 @@ def history(**values: Any) -> None:
         )
     if not options.poll > 0:
         raise HistoryError(f"--poll {options.poll:g}: accepted: more than 0 seconds")
+    if options.salt == "":
+        raise HistoryError("--hash-names: empty; accepted: a key that only you know")
     if options.how:
         _print_how(options)
         return
