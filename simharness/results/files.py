@@ -30,7 +30,10 @@ def replacing(path: Path) -> Generator[Path]:
         yield whole
         if path.exists():
             shutil.copymode(path, whole)
-        os.replace(whole, path)
+        try:
+            os.replace(whole, path)
+        except PermissionError:  # another user's file in a folder such as /tmp
+            shutil.copyfile(whole, path)
 
 
 def write_file(path: Path, text: str) -> None:

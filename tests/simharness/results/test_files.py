@@ -83,6 +83,17 @@ def test_a_file_in_a_folder_without_permission_is_written(
     assert path.read_text() == "text"
 
 
+def test_a_file_of_another_user_in_tmp_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    path = tmp_path / "r.html"
+    path.write_text("of an earlier run")
+    monkeypatch.setattr("os.replace", refuse)
+    write_file(path, "text")
+    assert path.read_text() == "text"
+
+
 def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "gone" / "r.html"
     with pytest.raises(UserError, match=r"gone/r.html: cannot be written \(No such file or directory\)"):
