@@ -224,7 +224,7 @@ def _node_like(keys: tuple[str, ...], options: tuple[str | None, ...]) -> Callab
     core_count = socket_count * int(cores or 1)
     per_core = max(1, cpu_count // core_count)
     usable = cpu_count - int(specialised or 0) * per_core if effective is None else int(effective)
-    memory_mb = float(memory)
+    memory_mb = float(int(memory))
     return partial(
         RawNode,
         states=flags | {"NOT_RESPONDING"} if "*" in states else flags,
@@ -386,7 +386,7 @@ def _records(
 ) -> tuple[RecordT, ...]:
     try:
         return tuple(parse(line) for line in lines if line.startswith(start))
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:  # also a number out of all reason, such as 0 sockets
         message = f"scontrol printed what cannot be read: {error}"
         raise Unreadable(message, command=command, text="\n".join(lines)) from None
 

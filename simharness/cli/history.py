@@ -133,6 +133,8 @@ def history(**values: Any) -> None:
         )
     if not options.poll > 0:
         raise HistoryError(f"--poll {options.poll:g}: accepted: more than 0 seconds")
+    if options.salt == "":
+        raise HistoryError("--hash-names: empty; accepted: a key that only you know")
     if options.how:
         _print_how(options)
         return
@@ -260,9 +262,13 @@ def _midnight_s(day: datetime | None, zone: str | None) -> float | None:
     if day is None:
         return None
     try:
-        return day.replace(tzinfo=None if zone is None else ZoneInfo(zone)).timestamp()
+        place = None if zone is None else ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
         raise HistoryError(f"--time-zone {zone}: accepted: a name such as Europe/Berlin or UTC") from None
+    try:
+        return day.replace(tzinfo=place).timestamp()
+    except (ValueError, OverflowError):
+        raise HistoryError(f"--from, --to {day.date()}: accepted: a day such as 2026-10-01") from None
 
 
 def trials_of(options: HistoryOptions, source: "HistorySource") -> "list[HistoryTrial]":

@@ -92,9 +92,10 @@ def write_page(
         UserError: the file cannot be written.
         ReportUnavailable: bokeh is not installed.
     """
+    from makeway.simharness.results.files import write_file
     from makeway.simharness.results.report import report_html
 
-    terminal.write_file(path, report_html(records, title=title, notes=notes, settings=settings))
+    write_file(path, report_html(records, title=title, notes=notes, settings=settings))
     click.echo(f"Report: {path}", err=quiet)
 
 

@@ -152,7 +152,9 @@ class ReplayOptions:
 @click.option("--poll", type=duration, default="30s", show_default=True, help="The daemon's poll interval.")
 @click.option("--no-poke", is_flag=True, help="Let urgent submissions wait for the next poll.")
 @click.option("--no-check", is_flag=True, help="Do not verify the simulator's invariants at every instant.")
-@click.option("--journal", type=NAMED_FILE, help="Keep the decisions there, for `makeway explain`.")
+@click.option(
+    "--journal", type=NAMED_FILE, help="Keep the decisions in this new file, for `makeway explain`."
+)
 @click.option("--report", type=NAMED_FILE, help="Write the HTML report there.")
 @click.option(
     "--json", "json_path", type=FILE, help="Write the measures as JSON there; - is standard output."
@@ -168,8 +170,6 @@ def replay(**values: Any) -> None:
     with paa or spaa, wcjs, ckpt-backfill, horizon; and any file that defines one, such as
     docs/examples/youngest.py.
     """
-    from makeway.daemon.config.policy_finder import find_policy
-    from makeway.simharness.run.experiment import ExperimentError
     from makeway.simharness.run.labels import policy_labels
 
     options = ReplayOptions(**values)
@@ -177,21 +177,7 @@ def replay(**values: Any) -> None:
     chosen = tuple(dict.fromkeys(options.policies)) or ("none",)
     labels = policy_labels(chosen)
     experiments = [replace(with_policy(base, name, options.settings), label=labels[name]) for name in chosen]
-    several = options.seeds is not None and options.seeds > 1
-    if several and (options.journal is not None or options.report is not None):
-        raise ExperimentError("--journal and --report are about one replay: leave --seeds away")
-    if options.settings and not any(find_policy(name).active for name in chosen):
-        raise ExperimentError(f"--set {options.settings[0]}: policy {chosen[0]} has no settings")
-    require_outputs(
-        options.report,
-        {
-            "--report": options.report,
-            "--json": options.json_path,
-            "--csv": options.csv_path,
-            "--journal": options.journal,
-        },
-        _inputs(options),
-    )
+    _check(options, chosen)
     if options.seeds is not None and options.seeds > 1:
         _replay_seeds(experiments, options, options.seeds)
         return
@@ -208,6 +194,31 @@ def replay(**values: Any) -> None:
         title = f"makeway replay {Path(options.trace).name}"
         quiet = any(map(terminal.is_stdout, (options.json_path, options.csv_path)))
         write_page(options.report, records, title, measure_settings(options.start_within), quiet=quiet)
+
+
+def _check(options: ReplayOptions, chosen: Sequence[str]) -> None:
+    """Refuse what does not go together, and outputs that cannot be written. `chosen`: the policies."""
+    from makeway.daemon.config.policy_finder import find_policy
+    from makeway.daemon.errors import printable
+    from makeway.simharness.run.experiment import ExperimentError
+
+    journal, report = options.journal, options.report
+    several = options.seeds is not None and options.seeds > 1
+    if several and (journal is not None or report is not None):
+        raise ExperimentError("--journal and --report are about one replay: leave --seeds away")
+    active = [name for name in chosen if find_policy(name).active]
+    if journal is not None and len(active) > 1:
+        raise ExperimentError(f"--journal is about one policy: give one of {', '.join(active)}")
+    if options.settings and not active:
+        raise ExperimentError(f"--set {options.settings[0]}: policy {chosen[0]} has no settings")
+    outputs = {"--report": report, "--json": options.json_path, "--csv": options.csv_path}
+    require_outputs(report, {**outputs, "--journal": journal}, _inputs(options))
+    # Past evictions and losses of another run would count in this one.
+    if journal is not None and journal.is_file() and journal.stat().st_size:
+        raise ExperimentError(
+            f"--journal {printable(str(journal))}: it is of an earlier run, which would count in this one; "
+            "accepted: a new file"
+        )
 
 
 def _inputs(options: ReplayOptions) -> list[Path]:

@@ -132,16 +132,21 @@ def _require_folder(keep: Path) -> None:
 def _read(path: Path) -> "Story":
     from pydantic import ValidationError
 
+    from makeway.policies.registry import find
+    from makeway.simharness.swarm.daemons import cluster_of
     from makeway.simharness.swarm.story import decode
 
     try:
-        return decode(path.read_text(encoding="utf-8"))
+        story = decode(path.read_text(encoding="utf-8"))
+        find(story.policy)
+        cluster_of(story)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise UserError(f"{path}: no story of the swarm: {where}: {first['msg']}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: no story of the swarm: {error}") from None
+    return story
 
 
 def _progress(campaign: "Campaign") -> None:
@@ -150,11 +155,12 @@ def _progress(campaign: "Campaign") -> None:
 
 
 def _keep(campaign: "Campaign", folder: Path) -> None:
+    from makeway.simharness.results.files import write_file
     from makeway.simharness.swarm.campaign import shortest
     from makeway.simharness.swarm.story import encode
 
     for story, violation in campaign.failures:
         short = shortest(story, violation.law)
         path = folder / f"{violation.law.replace('_', '-')}-{story.seed}.json"
-        path.write_text(encode(short) + "\n", encoding="utf-8")
+        write_file(path, encode(short) + "\n")
         click.echo(f"{path}: {len(short.jobs)} jobs, {len(short.troubles)} troubles")

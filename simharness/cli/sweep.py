@@ -101,7 +101,8 @@ def compare(results: Path, against: str | None, report: Path | None) -> None:
     terminal.print_wide(grid_table(choice_grid(compared)), grid_table(comparison_grid(compared)))
     click.echo(NOTE)
     if compared.left_out:
-        click.echo(f"makeway: cases left out, because they are not complete: {compared.left_out}", err=True)
+        why = "they have no urgent job, or not a result of every choice"
+        click.echo(f"makeway: cases left out, because {why}: {compared.left_out}", err=True)
     click.echo(best_sentence(compared))
     if report is not None:
         write_comparison(report, compared, f"makeway compare {results.name}")

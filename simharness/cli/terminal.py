@@ -74,18 +74,6 @@ def _cause(error: OSError | ValueError) -> str:
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write a text into a file.
-
-    Raises:
-        UserError: it cannot be written.
-    """
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror})") from error
-
-
 def write_text(path: Path | None, text: Callable[[], str]) -> None:
     """Write a text where the user wants it: nowhere (None), standard output (-) or a file."""
     if path is None:
@@ -93,6 +81,8 @@ def write_text(path: Path | None, text: Callable[[], str]) -> None:
     if is_stdout(path):
         click.echo(text(), nl=False)
     else:
+        from makeway.simharness.results.files import write_file
+
         write_file(path, text())
 
 

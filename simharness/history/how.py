@@ -1,5 +1,6 @@
 """How to export a period."""
 
+import shlex
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -46,7 +47,8 @@ def export_lines(first: date, end: date, config: Path | None) -> tuple[str, ...]
         features=any(one.features for one in classes),
         words=any(one.words for one in classes),
     )
-    period = f"--from {first} --to {end} --config {config or 'FILE'}"
+    named = "FILE" if config is None else shlex.quote(str(config))
+    period = f"--from {first} --to {end} --config {named}"
     return (
         f"{jobs} > jobs.txt",
         f"{machine_commands()} > machine.txt",

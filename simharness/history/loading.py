@@ -129,6 +129,8 @@ class _Loading:
         """The history; called once."""
         from_s = self.source.from_s if self.source.from_s is not None else self._first_end_s()
         found = [one for job in self.jobs if (one := self._sim_job(job, from_s)) is not None]
+        if not found:
+            raise self._nothing_left()
         found.sort(key=lambda job: job.submit_s)
         if self.source.classes:
             found = classify(found, self.source.classes)
@@ -141,7 +143,7 @@ class _Loading:
             dropped=self.left_out.never_started + self.left_out.too_short,
             sharing=self.shape.sharing,
         )
-        last_s = max((job.submit_s for job in found), default=0.0)
+        last_s = max(job.submit_s for job in found)
         return PastPeriod(
             workload=workload,
             past=self.past,
@@ -149,6 +151,22 @@ class _Loading:
             to_s=from_s + last_s,
             left_out=self.left_out,
             rules=self.rules,
+        )
+
+    def _nothing_left(self) -> HistoryError:
+        """Why the replay would have no job."""
+        out = self.left_out
+        why = {
+            "ended before the measured time": out.earlier,
+            "could start only after it": out.later,
+            "never started": out.never_started,
+            "ran for less than a second": out.too_short,
+            "need more than the machine has": len(self.impossible),
+        }
+        counted = ", ".join(f"{count:,} {what}" for what, count in why.items() if count)
+        return HistoryError(
+            f"{self.source.exports[0]}: no job is left to replay: {counted}; accepted: an export of jobs "
+            "that ran between --from and --to, and a machine for them"
         )
 
     def _finished(self, job: SimJob) -> SimJob:

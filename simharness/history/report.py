@@ -9,6 +9,7 @@ from makeway.simharness.history.ceilings import ceiling_text
 from makeway.simharness.history.study import HistoryOutcome
 from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
 from makeway.simharness.results.figures.frontier import FrontierPoint, frontier_figure
+from makeway.simharness.results.files import write_file
 from makeway.simharness.results.formats import Unit, format_number
 from makeway.simharness.results.measures import numbers
 from makeway.simharness.results.report import ReportUnavailable
@@ -31,7 +32,7 @@ def write_history_page(
 
     Raises:
         ReportUnavailable: bokeh is not installed.
-        OSError: the file cannot be written.
+        UserError: the file cannot be written.
     """
     figures: dict[str, Model] = {}
     try:
@@ -50,7 +51,7 @@ def write_history_page(
             PageSection(heading="Numbers", grids=tuple(grids)),
         ),
     )
-    path.write_text(page_html(page, figures), encoding="utf-8")
+    write_file(path, page_html(page, figures))
 
 
 def points(outcomes: Sequence[HistoryOutcome]) -> list[FrontierPoint]:

@@ -288,7 +288,8 @@ def deliver(
         values: plain values for JSON; the version of the format is added.
         html: makes the report; called if one is wanted.
     """
-    from makeway.simharness.cli.terminal import is_stdout, print_wide, write_file, write_text
+    from makeway.simharness.cli.terminal import is_stdout, print_wide, write_text
+    from makeway.simharness.results.files import write_file
 
     write_text(
         options.json_path,

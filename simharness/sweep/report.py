@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from makeway.daemon.errors import counted
 from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
 from makeway.simharness.results.figures.frontier import FrontierPoint, frontier_figure
+from makeway.simharness.results.files import write_file
 from makeway.simharness.results.formats import Unit, format_number, format_percent
 from makeway.simharness.results.paired import Interval
 from makeway.simharness.results.report import ReportUnavailable
@@ -117,7 +118,7 @@ def write_comparison(path: Path, compared: Compared, title: str) -> None:
 
     Raises:
         ReportUnavailable: bokeh is not installed.
-        OSError: the file cannot be written.
+        UserError: the file cannot be written.
     """
     points = [
         FrontierPoint(
@@ -143,4 +144,4 @@ def write_comparison(path: Path, compared: Compared, title: str) -> None:
             PageSection(heading="Numbers", grids=(choice_grid(compared), comparison_grid(compared))),
         ),
     )
-    path.write_text(page_html(page, figures), encoding="utf-8")
+    write_file(path, page_html(page, figures))

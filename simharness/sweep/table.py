@@ -1,12 +1,12 @@
 """The results of a sweep as one Parquet file: a row a cell, a column a number."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from makeway.daemon.errors import UserError
+from makeway.simharness.results.files import replacing
 from makeway.simharness.results.measures import Number
 from makeway.simharness.sweep.cell import CellResult, SweepCell
 
@@ -46,7 +46,7 @@ def require_pyarrow() -> None:
 
 
 def write_results(path: Path, cells: Sequence[SweepCell], results: Sequence[CellResult]) -> None:
-    """Write the file; it is complete or absent.
+    """Write the file; it is complete afterwards or as it was before.
 
     Raises:
         ResultsError: it cannot be written.
@@ -64,10 +64,9 @@ def write_results(path: Path, cells: Sequence[SweepCell], results: Sequence[Cell
         for name in columns
     ]
     schema = pyarrow.schema(fields, metadata={_VERSION: FORMAT.encode()})
-    part = path.with_name(f".{path.name}.part")
     try:
-        parquet.write_table(pyarrow.table(columns, schema=schema), part)
-        os.replace(part, path)
+        with replacing(path) as part:
+            parquet.write_table(pyarrow.table(columns, schema=schema), part)
     except OSError as error:
         raise ResultsError(f"{path}: cannot be written: {error.strerror or error}") from None
 

@@ -262,9 +262,12 @@ def _machine(
     """
     if node is not None:
         procs_per_node = node.amount(CPU)
-    for key, value in (("node_count", node_count), ("procs_per_node", procs_per_node)):
+    for option, value in (
+        ("--nodes (node_count in a sweep)", node_count),
+        ("--procs-per-node", procs_per_node),
+    ):
         if value is not None and not 1 <= value < PROCESSOR_LIMIT:
-            raise TraceError(f"{key}: {value}; accepted: a whole number from 1 to {PROCESSOR_LIMIT:.0e}")
+            raise TraceError(f"{option}: {value}; accepted: a whole number from 1 to {PROCESSOR_LIMIT:.0e}")
     header = reader.header
     per_node = procs_per_node or 1
     if procs_per_node is None and header.max_nodes and header.max_procs:

@@ -32,10 +32,11 @@ def machine_commands() -> str:
 
 
 def read_machine(text: str) -> tuple[MachineNode, ...]:
-    """The nodes of what `machine_commands` prints, in its order.
+    """The nodes of what `machine_commands` prints, in its order. A node in no partition runs no job and is
+    left out.
 
     Raises:
-        BadExport: a part of it is missing or cannot be read.
+        BadExport: a part of it is missing or cannot be read, or no node is in a partition.
     """
     lines = text.splitlines()
     for start, what in (
@@ -56,9 +57,12 @@ def read_machine(text: str) -> tuple[MachineNode, ...]:
                 known += partitions([line], command=_SHOW_PARTITIONS)
         except Unreadable as error:
             raise BadExport(f"line {number}: {error}; accepted: scontrol's lines with --oneliner") from None
+    usable = [one for one in found if one.partitions]
+    if not usable:
+        raise BadExport(f"line {len(lines)}: no node is in a partition; accepted: nodes that can run jobs")
     # A job of an exclusive partition holds all CPUs of its nodes: where others share, it is one of them.
     shared = frozenset(one.name for one in known) if shared_partitions(known) else frozenset[str]()
     return tuple(
         MachineNode(name=one.name, capacity=capacity(one, counts, shared), partitions=one.partitions)
-        for one in found
+        for one in usable
     )

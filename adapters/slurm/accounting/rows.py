@@ -29,6 +29,8 @@ _NEVER = frozenset({"", "None", "Unknown", "N/A"})
 _NO_LIMIT = frozenset({"", "UNLIMITED", "Partition_Limit", "INFINITE", "NOT_SET"})
 _UNITS: Mapping[str, int] = MappingProxyType({"": 1, "K": 1024, "M": 1024**2, "G": 1024**3})
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([KMG]?)", re.ASCII)
+_DIGITS = 12
+"""A number with more digits is damage: as seconds it is 30,000 years."""
 _SHOWN = 60
 
 
@@ -153,7 +155,7 @@ class _Cells:
         text = self.by_name[name]
         try:
             return parse(text)
-        except ValueError:
+        except (ValueError, OverflowError):
             shown = printable(text)[:_SHOWN]
             raise BadExport(f"line {self.line}: {name} {shown!r}; accepted: {accepted}") from None
 
@@ -208,7 +210,7 @@ def _row(
 
 
 def _instant(text: str, zone: tzinfo | None) -> float:
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return float(text)
     if zone is None:
         raise ValueError(text)
@@ -217,7 +219,7 @@ def _instant(text: str, zone: tzinfo | None) -> float:
 
 
 def _whole(text: str) -> int:
-    if text and not (text.isascii() and text.isdigit()):
+    if text and not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
         raise ValueError(text)
     return int(text or 0)
 

@@ -23,6 +23,7 @@ from typing import Generic, TypeGuard, TypeVar, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from makeway.daemon.errors import UserError
+from makeway.simharness.results.files import replacing
 
 FORMAT = 1
 """The version of the files; it grows when they are written differently."""
@@ -127,10 +128,8 @@ class KeptResults(Generic[TrialT, ResultT]):
         path = self.path(trial)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=path.parent) as part:
-                whole = Path(part) / path.name
-                whole.write_text(text, encoding="utf-8")
-                os.replace(whole, path)
+            with replacing(path) as part:
+                part.write_text(text, encoding="utf-8")
         except OSError as error:
             print(f"makeway: warning: {path}: a result was not kept ({error.strerror})", file=sys.stderr)
 

@@ -277,7 +277,12 @@ def test_a_cluster_without_nodes_or_partitions_is_unreadable() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["NodeName=n1 State=IDLE", "NodeName=n1 State=IDLE CPUTot=x RealMemory=1 ActiveFeatures=a Gres=(null)"],
+    [
+        "NodeName=n1 State=IDLE",
+        "NodeName=n1 State=IDLE CPUTot=x RealMemory=1 ActiveFeatures=a Gres=(null)",
+        "NodeName=n1 State=IDLE CPUTot=2 RealMemory=inf ActiveFeatures=a Gres=(null)",
+        "NodeName=n1 State=IDLE CPUTot=2 Sockets=0 RealMemory=1 ActiveFeatures=a Gres=(null)",
+    ],
 )
 def test_a_node_that_cannot_be_read_is_unreadable(line: str) -> None:
     with pytest.raises(Unreadable):

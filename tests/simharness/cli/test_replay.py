@@ -161,6 +161,16 @@ def test_a_kept_journal_explains_the_decisions(makeway: Makeway, tmp_path: Path)
 
     assert stored.decision.rationale[0].for_job_id in out
 
+    # What it knows of evictions and losses would change the decisions of another run.
+    line = makeway.refuses("replay", "sample", "--policy", "eviction", "--journal", journal)
+    assert f"--journal {journal}: it is of an earlier run, which would count in this one" in line
+
+
+def test_a_journal_has_one_policy(makeway: Makeway, tmp_path: Path) -> None:
+    both = ("--policy", "none", "--policy", "eviction", "--policy", "n-paa")
+    line = makeway.refuses("replay", "sample", *both, "--journal", tmp_path / "new.sqlite")
+    assert line == "makeway: error: --journal is about one policy: give one of eviction, n-paa"
+
 
 def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path: Path) -> None:
     report = tmp_path / "demo.html"

@@ -8,7 +8,7 @@ from makeway.daemon.cli.main import main
 from makeway.policies.model import JobKind
 from makeway.simharness.swarm.campaign import KEPT_IN
 from makeway.simharness.swarm.drawing import draw
-from makeway.simharness.swarm.story import Story, TroubleKind, decode, encode
+from makeway.simharness.swarm.story import Story, Trouble, TroubleKind, decode, encode
 from makeway.simharness.workloads.job import SimJob
 from tests.paths import ROOT
 from tests.simharness.swarm.kept_stories import KeptStory
@@ -54,6 +54,29 @@ def test_the_story_of_a_file_is_told(tmp_path: Path, swarm: Swarm) -> None:
     status, out, _ = swarm("--story", str(path))
     assert status == 0
     assert out.startswith("1 story, 0.00 cluster-years")
+
+
+@pytest.mark.parametrize(
+    ("policy", "node_count", "troubles", "line"),
+    [
+        ("eviction", 0, (), "the machine has 0 nodes"),
+        ("eviction", 1, (), "job '1': node_count is 2: it must be from 1 to the machine's 1"),
+        ("evicton", 2, (), "unknown policy 'evicton'"),
+        ("eviction", 2, (Trouble(kind=TroubleKind.NODE_DOWN, at_s=1.0, amount=7.0),), "nodes are 0 to 1"),
+    ],
+)
+def test_a_story_that_cannot_be_told_is_one_line(
+    policy: str, node_count: int, troubles: tuple[Trouble, ...], line: str, tmp_path: Path, swarm: Swarm
+) -> None:
+    path = tmp_path / "story.json"
+    path.write_text(
+        encode(Story(seed=1, policy=policy, node_count=node_count, jobs=(batch("1", 2),), troubles=troubles))
+    )
+    status, _, err = swarm("--story", str(path))
+    assert status == 2
+    assert err.startswith(f"makeway: error: {path}: no story of the swarm: ")
+    assert line in err
+    assert len(err.splitlines()) == 1
 
 
 def test_a_story_that_breaks_a_law_is_shortened_and_kept(

@@ -72,6 +72,28 @@ def test_a_poll_without_a_time_is_refused(words: list[str], capsys: pytest.Captu
     assert capsys.readouterr().err == "makeway: error: --poll 0: accepted: more than 0 seconds\n"
 
 
+def test_a_hash_without_a_key_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli([*words, "--hash-names", ""]) == 2
+    line = "makeway: error: --hash-names: empty; accepted: a key that only you know\n"
+    assert capsys.readouterr().err == line
+
+
+def test_the_command_quotes_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "my site.yaml"
+    config.write_text(VITAL)
+    assert run_cli(["history", "--how", "--config", str(config)]) == 0
+    assert capsys.readouterr().out.endswith(f"--config '{config}'\n")
+
+
+def test_a_day_that_the_clock_does_not_know_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "history jobs.txt --nodes 4 --class urgent:queue=urgent --from 0001-01-01"
+    assert run_cli(words.split()) == 2
+    assert (
+        capsys.readouterr().err
+        == "makeway: error: --from, --to 0001-01-01: accepted: a day such as 2026-10-01\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("first", "end", "wanted"),
     [

@@ -287,6 +287,14 @@ def test_the_file_and_the_line_are_named(source: HistorySource) -> None:
         load(source, URGENT, row(1, eligible=0, start=0, end=1, ElapsedRaw="long"))
 
 
+def test_a_period_without_jobs_is_refused(source: HistorySource) -> None:
+    rows = row(1, eligible=10, start=30, end=130), row(2, eligible=10, start=30, end=30, NNodes="1")
+    later = replace(source, from_s=BASE_S + 1000.0)
+    message = "no job is left to replay: 1 ended before the measured time, 1 ran for less than a second"
+    with pytest.raises(HistoryError, match=f"jobs.txt: {message}; accepted: an export of jobs that ran"):
+        load(later, *rows)
+
+
 def test_urgent_jobs_from_before_are_not_measured(source: HistorySource) -> None:
     history = load(source, row(9, eligible=-50, start=80, end=90, QOS="urgent"))
     assert "no job of the measured time is urgent: see the classes" in notes(history)

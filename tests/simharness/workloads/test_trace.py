@@ -146,7 +146,9 @@ def test_the_machine_can_be_given(tmp_path: Path) -> None:
     assert read_trace(bare, node_count=10).node_count == 10
     with pytest.raises(TraceError, match=r"neither MaxNodes nor MaxProcs; .* a number of nodes \(--nodes;"):
         read_trace(bare)
-    with pytest.raises(TraceError, match="node_count: 0; accepted: a whole number from 1"):
+    with pytest.raises(
+        TraceError, match=r"--nodes \(node_count in a sweep\): 0; accepted: a whole number from 1"
+    ):
         read_trace(path, node_count=0)
 
 

@@ -1,5 +1,7 @@
 """What real Slurms with slurmdbd have printed: the export of a short busy day, and the machine."""
 
+import re
+
 import pytest
 
 from makeway.adapters.slurm.accounting.jobs import AccountedJob, jobs_of
@@ -83,6 +85,15 @@ def test_a_part_of_the_machine_is_missing(missing: str, message: str) -> None:
     lines = (RECORDED / "22.05" / "machine.txt").read_text().splitlines()
     with pytest.raises(BadExport, match=message):
         read_machine("\n".join(line for line in lines if not line.startswith(missing)))
+
+
+def test_a_node_in_no_partition_runs_no_job() -> None:
+    text = (RECORDED / "22.05" / "machine.txt").read_text()
+    nodes = read_machine(re.sub(r"(NodeName=n5 .*) Partitions=\S+ ", r"\1 ", text))
+    assert [node.name for node in nodes] == ["n1", "n2", "n3", "n4", "n6"]
+    assert None not in {node.capacity for node in nodes}
+    with pytest.raises(BadExport, match=r"line \d+: no node is in a partition"):
+        read_machine(re.sub(r" Partitions=\S+ ", " ", text))
 
 
 def test_a_damaged_line_of_the_machine() -> None:

@@ -8,6 +8,8 @@ import pytest
 from makeway.adapters.slurm.accounting.rows import NEEDED, AccountingRow, BadExport, export_command, read_rows
 
 HEADER = ";".join(NEEDED)
+LONG = "9" * 400
+"""A number that no float holds."""
 RUN = (
     "12_3;15;ann;physics;batch;normal;COMPLETED;100;110;120;180;50;5;2;"
     "billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=3.5G,node=2"
@@ -88,6 +90,10 @@ def test_any_delimiter_and_order() -> None:
         ([HEADER, changed(Start="soon")], "line 2: Start 'soon'"),
         ([HEADER, changed(Submit="Unknown")], "line 2: Submit 'Unknown'"),
         ([HEADER, RUN, changed(NNodes="two")], "line 3: NNodes 'two'; accepted: a whole number"),
+        ([HEADER, changed(ElapsedRaw=LONG)], "line 2: ElapsedRaw '999"),
+        ([HEADER, changed(End=LONG)], "line 2: End '999"),
+        ([HEADER, changed(AllocTRES=f"cpu={LONG}")], "line 2: AllocTRES 'cpu=999"),
+        ([HEADER, changed(AllocTRES=f"mem={LONG}M")], "line 2: AllocTRES 'mem=999"),
         ([HEADER, changed(TimelimitRaw="1:00")], "line 2: TimelimitRaw '1:00'"),
         ([HEADER, changed(AllocTRES="cpu=many")], "line 2: AllocTRES 'cpu=many'; accepted: amounts such as"),
         ([HEADER, changed(AllocTRES="cpu\x1b[31m")], r"line 2: AllocTRES 'cpu\\x1b[31m'"),
