@@ -5,7 +5,6 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -308,28 +307,6 @@ def test_without_problems_the_status_is_0(simulated: Path, capsys: pytest.Captur
     assert printed.out.rstrip().endswith("all is well.")
     assert adapter.calls == [("close", "")]
     assert [path.name for path in simulated.parent.iterdir()] == ["makeway.yaml"]
-
-
-@pytest.mark.parametrize(("other_pid", "level"), [(None, "ok"), (4_242_424, "warning")])
-def test_the_daemon_of_the_configuration_may_run(
-    simulated: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    other_pid: int | None,
-    level: str,
-) -> None:
-    """Its journal and its socket are in use then. That another process has the journal is no good sign."""
-    pid = other_pid or os.getpid()
-    for user in ("makeway.daemon.service.socket_api", "makeway.daemon.inspect.now"):
-        monkeypatch.setattr(f"{user}.request", lambda *_, **__: {"ok": True, "status": {"pid": pid}})
-    adapter = FakeAdapter(cluster(4, running("a", node_names(4))))
-    with socket.socket(socket.AF_UNIX) as answering, closing(Journal(simulated.parent / "j.sqlite")):
-        answering.bind(str(simulated.parent / "s.sock"))
-        assert run(simulated, adapter, "--json") == 0
-    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
-    assert (checks["journal"]["level"], checks["socket"]["level"]) == (level, level)
-    assert f"in use by the daemon with pid {os.getpid()}" in checks["journal"]["text"]
-    assert f"the daemon with pid {pid} answers" in checks["socket"]["text"]
 
 
 def test_doctor_finds_what_keeps_the_daemon_from_its_start(
