@@ -204,7 +204,7 @@ CYCLE_METRICS = (
     ),
     CycleMetric(
         name="makeway_urgent_start_delay",
-        help="Time from the submission of an urgent job to its start.",
+        help="Time from when an urgent job became eligible to its start.",
         kind=MetricKind.HISTOGRAM,
         unit="seconds",
         buckets=START_BUCKETS_S,

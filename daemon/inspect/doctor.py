@@ -41,14 +41,15 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
     """
     settings = config.settings
     running = running_daemon(settings.socket)
+    own = running is not None and _owner(settings.journal) == _daemon(running.get("pid"))
     checks = [
         ok(
             "configuration",
             f"{settings.mode} mode, policy {config.policy.name}, adapter {settings.adapter.adapter_name}",
         ),
         *check_user(settings.journal),
-        check_journal(settings.journal),
-        check_socket(settings.socket),
+        check_journal(settings.journal, used_by_own=own),
+        check_socket(settings.socket, used_by_own=own),
         *check_metrics(settings.metrics, running=running is not None),
         *check_hooks(settings.hooks),
         *check_planner(config.policy),
@@ -148,8 +149,11 @@ def check_user(journal: Path) -> Iterator[Check]:
         )
 
 
-def check_journal(path: Path) -> Check:
-    """Whether the journal can be written and no other daemon uses it."""
+def check_journal(path: Path, *, used_by_own: bool = False) -> Check:
+    """Whether the journal can be written and no other daemon uses it.
+
+    `used_by_own`: whether the daemon that has it answers on the configuration's socket. Then all is well.
+    """
     from makeway.daemon.journal.errors import JournalError, JournalUnfinished
     from makeway.daemon.journal.file_guard import check_folder
     from makeway.daemon.journal.store import Journal
@@ -161,9 +165,9 @@ def check_journal(path: Path) -> Check:
         check_folder(path.parent)
     except JournalError as error:
         return problem("journal", printable(str(error)))
-    lock = path.with_name(path.name + ".lock")
-    if (owner := _owner(lock)) is not None:
-        return warning("journal", f"{where}: in use by {owner}: a second daemon needs a journal of its own")
+    if (owner := _owner(path)) is not None:
+        said = ok if used_by_own else warning
+        return said("journal", f"{where}: in use by {owner}: a second daemon needs a journal of its own")
     if not path.exists():
         return ok("journal", f"{where}: will be created")
     if not os.access(path, os.R_OK | os.W_OK):
@@ -182,8 +186,8 @@ def check_journal(path: Path) -> Check:
     return ok("journal", f"{where}: writable, {counted(count, 'operation')} open")
 
 
-def check_socket(path: Path) -> Check:
-    """Whether the socket can be created and no daemon answers on it."""
+def check_socket(path: Path, *, used_by_own: bool = False) -> Check:
+    """Whether the socket can be created and no daemon answers on it. `used_by_own`: see `check_journal`."""
     where = printable(str(path))
     if (refused := _folder_refused("socket", path)) is not None:
         return refused
@@ -199,9 +203,9 @@ def check_socket(path: Path) -> Check:
         status = request(path, {"command": "status"})["status"]
     except UserError:
         return ok("socket", f"{where}: left by a daemon that has ended, will be replaced")
-    return warning(
-        "socket",
-        f"{where}: the daemon with pid {status.get('pid')} answers: a second daemon needs another socket",
+    said = ok if used_by_own else warning
+    return said(
+        "socket", f"{where}: {_daemon(status.get('pid'))} answers: a second daemon needs another socket"
     )
 
 
@@ -330,17 +334,21 @@ def _folder_refused(name: str, path: Path) -> Check | None:
     return None
 
 
-def _owner(lock: Path) -> str | None:
-    """Which process holds the lock of a journal. None: no process does."""
+def _daemon(pid: object) -> str:
+    return f"the daemon with pid {pid}"
+
+
+def _owner(journal: Path) -> str | None:
+    """Which process holds the lock of a journal. None: no process does, or the lock cannot be read."""
     try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(journal.with_name(journal.name + ".lock"), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         pid = os.read(descriptor, 32).decode("ascii", "replace").strip()
-        return f"the daemon with pid {pid}" if pid.isdecimal() else "another daemon"
+        return _daemon(pid) if pid.isdecimal() else "another daemon"
     else:
         return None
     finally:

@@ -67,6 +67,8 @@ gzip -9nc "$root/CHANGELOG.md" >"$stage/usr/share/doc/makeway/changelog.gz"
 for name in alerts.yaml grafana-dashboard.json job_submit.lua JOBS.md; do
     install -m 644 "$root/deploy/$name" "$stage/usr/share/doc/makeway/$name"
 done
+install -d "$stage/usr/share/doc/makeway/examples"
+install -m 644 "$root"/deploy/examples/*.sh "$root"/deploy/examples/*.py "$stage/usr/share/doc/makeway/examples"
 install -m 644 "$root/LICENSE" "$work/files/LICENSE"
 
 version=$("$python" -c 'from importlib.metadata import version; print(version("makeway"))')

@@ -71,7 +71,8 @@ check_installed() {
         inside sh -c "gzip -dc /usr/share/man/man1/$page.1.gz" | grep -q '^\.TH' || die "there is no man page $page"
     done
     inside bash -c '. /usr/share/bash-completion/completions/makeway' || die "the completion is no bash"
-    for file in /usr/lib/systemd/system/makeway.service /usr/share/doc/makeway/JOBS.md "$1/_makeway"; do
+    for file in /usr/lib/systemd/system/makeway.service /usr/share/doc/makeway/JOBS.md \
+        /usr/share/doc/makeway/examples/shell-loop.sh "$1/_makeway"; do
         [ -s "$root$file" ] || die "there is no $file"
     done
 }

@@ -5,12 +5,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import yaml
 
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.load import load, open_adapter
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import JobState
-from tests.docs.conftest import PageSite
+from makeway.policies.model import JobKind, JobState
+from makeway.simharness.workloads.sample import sample_workload
+from tests.docs.conftest import PageSite, page_file
 from tests.docs.pages import PAGES, ShownCommand, commands, programs
 
 RUN = frozenset(
@@ -65,6 +67,15 @@ def test_the_commands_of_a_page_run(
         printed = capsys.readouterr()
         assert status == 0, f"{command}\n{printed.out}\n{printed.err}"
         assert printed.out or words[1] == "poke", f"{command} printed nothing"
+
+
+def test_the_daemon_of_the_page_begins_shortly_before_the_first_urgent_job() -> None:
+    """In time for the page's "some seconds", and not so late that the job's deadline has passed."""
+    adapter = yaml.safe_load(page_file("docs/try.md", "try.yaml"))["adapter"]
+    _, jobs = sample_workload(0)
+    first = next(job for job in jobs if job.kind is JobKind.ON_DEMAND)
+    ahead_s = first.submit_s - jobs[0].submit_s - adapter["start_s"]
+    assert 2 * adapter["speed"] < ahead_s < 6 * adapter["speed"]
 
 
 def test_most_commands_of_makeway_are_run() -> None:

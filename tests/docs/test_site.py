@@ -121,6 +121,11 @@ def test_every_metric_has_a_panel_and_its_labels() -> None:
     assert "Delay of urgent starts" in found["makeway_urgent_start_delay_seconds"].panels
 
 
+def test_the_runbook_says_what_to_do_at_each_alert() -> None:
+    known = {alert.name for alert in metrics.alerts()}
+    assert known == set(re.findall(r"`(Makeway\w+)`", (ROOT / "docs/runbook.md").read_text()))
+
+
 def test_every_number_of_a_replay_is_in_the_reference() -> None:
     groups = [*measures.group_measures()]
     found = {one.key for one in measures.machine_measures()}
