@@ -3,14 +3,23 @@
 import ast
 import inspect
 import json
+import re
 import textwrap
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from enum import Enum
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 
 if TYPE_CHECKING:
     from makeway.policies.contract import Policy
+
+_TYPES: Final = dict[object, str](
+    {bool: "true or false", int: "whole number", float: "number", str: "text", NoneType: "null"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +30,7 @@ class PolicySetting:
     type: str
     default: str
     meaning: str
-    """The text below the field. Empty: there is none."""
+    """The text below the field, with null for None. Empty: there is none."""
 
 
 @click.command()
@@ -48,11 +57,11 @@ def policies(name: str | None, as_json: bool) -> None:
 
 def settings_of(policy: "Policy[Any]") -> tuple[PolicySetting, ...]:
     """The settings of a policy in the order of its fields."""
-    meanings = _meanings(policy.config_type)
+    meanings, types = _meanings(policy.config_type), get_type_hints(policy.config_type)
     return tuple(
         PolicySetting(
             name=each.name,
-            type=_type(each.type),
+            type=_type(types[each.name]),
             default=_text(each.default if each.default_factory is MISSING else each.default_factory()),
             meaning=meanings.get(each.name, ""),
         )
@@ -60,22 +69,37 @@ def settings_of(policy: "Policy[Any]") -> tuple[PolicySetting, ...]:
     )
 
 
-def _type(annotation: object) -> str:
-    """A type as a reader of a configuration knows it: its name, or the values that are accepted."""
-    if get_origin(annotation) is Literal:
-        return " or ".join(map(_text, get_args(annotation)))
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+def _type(hint: Any) -> str:
+    """A type as a reader of a configuration knows it: what it is called there, or the values that are
+    accepted.
+    """
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint in _TYPES:
+        return _TYPES[hint]
+    if origin is Literal:
+        return " or ".join(map(_text, inner))
+    if origin in (Union, UnionType):
+        return " or ".join(map(_type, inner))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return " or ".join(str(one.value) for one in hint)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"mapping from names to: {_type(inner[1])}"
+    if isinstance(origin, type) and issubclass(origin, AbstractSet | tuple | list):
+        return "list"
+    return hint.__name__ if isinstance(hint, type) else str(hint)
 
 
 def _text(value: object) -> str:
     """A value as a configuration writes it."""
     if value is None:
         return "null"
+    if isinstance(value, AbstractSet | tuple):
+        return f"[{', '.join(sorted(map(_text, value)))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _meanings(config_type: type[Any]) -> dict[str, str]:
-    """The texts below the fields, in one line each, those of base classes among them."""
+    """The texts below the fields and those of base classes, in one line each and with null for None."""
     found: dict[str, str] = {}
     for base in reversed(config_type.__mro__[:-1]):
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
@@ -84,7 +108,7 @@ def _meanings(config_type: type[Any]) -> dict[str, str]:
         for field, below in zip(definition.body, definition.body[1:], strict=False):
             match field, below:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                    found[name] = " ".join(text.split())
+                    found[name] = re.sub(r"\bNone\b", "null", " ".join(text.split()))
                 case _:
                     continue
     return found

@@ -15,6 +15,7 @@ _IN_WORDS: Final = {
     "a valid list": "a list",
     "a valid tuple": "a list",
     "a valid array": "a list",
+    "a valid frozenset": "a list",
     "a valid dictionary": "a mapping",
     "an object": "a mapping",
 }

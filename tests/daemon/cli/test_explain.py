@@ -163,5 +163,11 @@ def test_policies_and_their_settings_are_listed(program: Program) -> None:
         assert any(one["meaning"] for one in settings) or not settings, name
     late = {one["name"]: one for one in program.json("policies", "eviction")}["late"]
     assert (late["type"], late["default"]) == ("queue or evict", "queue")
+    types = {one["name"]: (one["type"], one["default"]) for one in program.json("policies", "least-price")}
+    assert types["vital_users"] == ("list", "[]")
+    assert types["budget_machine_hours"] == ("number or null", "null")
+    types = {one["name"]: (one["type"], one["default"]) for one in program.json("policies", "ckpt-backfill")}
+    assert types["p"] == ("number or learned", "0.2")
+    assert types["p_by_user"] == ("mapping from names to: number", "{}")
     assert "It has no settings." in program("policies", "none")
     assert "how long after it became eligible" in program("policies", EXAMPLE_POLICY).lower()
