@@ -146,7 +146,8 @@ class SnapshotBuilder:
             requeue_count=live.requeue_count,
             taken=live.taken,
             past_sizes=live.past_sizes if running else (),
-            preemptible=job.preemptible and job.kind is not JobKind.ON_DEMAND,
+            # As on Slurm: the components of a heterogeneous job end together, so that none is made to leave.
+            preemptible=job.preemptible and job.kind is not JobKind.ON_DEMAND and not job.het_job_id,
             reservation=None if lost else live.reservation,
             reservation_lost=lost and not running,
             last_hold=live.last_hold if lost and not running else None,
