@@ -114,9 +114,14 @@ def check_planner(policy: Policy[Any]) -> Iterator[Check]:
 
 
 def check_limits(policy: Policy[Any], policy_config: Any, limits: Limits) -> Iterator[Check]:
-    """Whether what one urgent job may cost is limited, and not what its user may cost with several."""
+    """Whether the site has limited what one urgent job may cost, and not what its user may cost with
+    several.
+    """
     keys: list[str] = []
-    if getattr(policy_config, "ceiling_machine_hours", None) is not None:
+    ceiling, usual = (
+        getattr(config, "ceiling_machine_hours", None) for config in (policy_config, policy.config_type())
+    )
+    if ceiling not in {None, usual}:
         keys.append("policy.settings.ceiling_machine_hours")
     if limits.max_loss_node_hours not in {None, Limits().max_loss_node_hours}:
         keys.append("limits.max_loss_node_hours")

@@ -22,9 +22,10 @@ class LeastPriceConfig:
     start_within_s: float = 600.0
     """How long after it became eligible the start of an urgent job is on time, unless the job declares its
     own limit. More: more starts are cheap, because jobs end or complete checkpoints meanwhile."""
-    ceiling_machine_hours: float | None = None
-    """What the start of one urgent job may cost. Less: less is lost, and more urgent jobs are late. None: no
-    ceiling, so every urgent job that can be on time is (the strict mode)."""
+    ceiling_machine_hours: float | None = 2.0
+    """What the start of one urgent job may cost; jobs of a burst may share their ceilings. Less: less is lost,
+    and more urgent jobs are late. None: no ceiling, so every urgent job that can be on time is (the strict
+    mode)."""
     instant_machine_hours: float | None = 0.02
     """How much more a start at once may cost than one by the deadline. More: more urgent jobs start at once,
     by kills instead of checkpoints. None: at once if at all possible."""

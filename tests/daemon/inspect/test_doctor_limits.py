@@ -13,21 +13,22 @@ from makeway.policies.registry import find
     [
         ("least-price", None, Limits(), None),
         ("least-price", None, Limits(max_loss_node_hours=None), None),
-        ("least-price", 2.0, Limits(), "policy.settings.ceiling_machine_hours limits"),
+        ("least-price", 2.0, Limits(), None),  # the default
+        ("least-price", 1.0, Limits(), "policy.settings.ceiling_machine_hours limits"),
         ("least-price", None, Limits(max_loss_node_hours=5.0), "limits.max_loss_node_hours limits"),
         (
             "least-price",
-            2.0,
+            1.0,
             Limits(max_loss_node_hours=5.0),
             "policy.settings.ceiling_machine_hours and limits.max_loss_node_hours limit",
         ),
         (
             "least-price",
-            2.0,
+            1.0,
             Limits(max_loss_node_hours=5.0, max_loss_node_hours_per_user_per_day=9.0),
             None,
         ),
-        ("least-price", 2.0, Limits(max_loss_node_hours_per_account_per_day=9.0), None),
+        ("least-price", 1.0, Limits(max_loss_node_hours_per_account_per_day=9.0), None),
         ("none", None, Limits(max_loss_node_hours=5.0), None),
     ],
 )

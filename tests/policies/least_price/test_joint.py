@@ -39,8 +39,8 @@ from tests.policies.arriving import victims
 NOW_S = 36_000.0
 HOUR_S = 3600.0
 UNLIMITED = Limits(max_loss_node_hours=None, max_loss_node_hours_per_day=None)
-CHEAPEST = {"instant_machine_hours": 0.0, "waiting_machine_hours": None}
-"""Starts neither are at once by dearer evictions nor wait."""
+CHEAPEST = {"ceiling_machine_hours": None, "instant_machine_hours": 0.0, "waiting_machine_hours": None}
+"""Starts neither are at once by dearer evictions nor wait, and may cost whatever they cost."""
 TOGETHER = "Chosen for 2 urgent jobs together, which costs less. "
 
 
