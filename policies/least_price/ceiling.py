@@ -18,10 +18,21 @@ from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Cluster
 from makeway.policies.safety.prices import HOUR_S, hours_text, started_with
 
+_MACHINE_HOURS = 2.0
+_LEAST_NODE_HOURS = 200.0
+"""On a machine of few nodes, two machine-hours are less than what one job has worked in a night."""
+
 
 def machine_node_s(cluster: Cluster, machine_hours: float | None) -> float:
     """Machine-hours as node-seconds. None: without limit."""
     return math.inf if machine_hours is None else machine_hours * HOUR_S * len(cluster.up_nodes())
+
+
+def ceiling_node_s(cluster: Cluster, config: LeastPriceConfig) -> float:
+    """What the start of one urgent job may cost, in node-seconds. Infinite: whatever it costs."""
+    if config.ceiling_machine_hours != "auto":
+        return machine_node_s(cluster, config.ceiling_machine_hours)
+    return max(machine_node_s(cluster, _MACHINE_HOURS), _LEAST_NODE_HOURS * HOUR_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +82,10 @@ def refusal_of(
     text = f"{request.shortage} more nodes would cost {hours_text(cost_node_s)} node-hours"
     ceiling = sharing.get(job_id) or SharedCeiling.of(cluster, (job_id,))
     before_node_s = ceiling.before_node_s(cluster, request.evictions_node_s)
-    ceiling_node_s = ceiling.count * machine_node_s(cluster, config.ceiling_machine_hours)
-    if cost_node_s and before_node_s + cost_node_s > ceiling_node_s:
+    allowed_node_s = ceiling.count * ceiling_node_s(cluster, config)
+    if cost_node_s and before_node_s + cost_node_s > allowed_node_s:
         after = f" after {hours_text(before_node_s)} before" if before_node_s else ""
-        limit = hours_text(ceiling_node_s)
+        limit = hours_text(allowed_node_s)
         return f"{text}{after}, the ceiling is {limit} (ceiling_machine_hours). No job is evicted."
     if config.budget_machine_hours is None:
         return None

@@ -34,7 +34,7 @@ from makeway.policies.least_price.bursts import (
     rooms,
     waits,
 )
-from makeway.policies.least_price.ceiling import SharedCeiling, machine_node_s
+from makeway.policies.least_price.ceiling import SharedCeiling, ceiling_node_s
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Decision, Job, Rationale
 from makeway.policies.safety.prices import hours_text
@@ -63,14 +63,14 @@ def _refused(chosen: Chosen, config: LeastPriceConfig) -> list[list[tuple[Job, R
     in the order of the decision. A job of which the ceiling is used up has none to share.
     """
     cluster, jobs = chosen.cluster, chosen.cluster.jobs_by_id()
-    ceiling_node_s = machine_node_s(cluster, config.ceiling_machine_hours)
+    one_node_s = ceiling_node_s(cluster, config)
     found: dict[frozenset[str] | None, list[tuple[Job, Rationale]]] = {}
     for why in chosen.decision.rationale:
         job = jobs[why.for_job_id]
         if job.job_id not in chosen.outcome.refused or why.ready_s is not None:
             continue
         spent_node_s = SharedCeiling.of(cluster, (job.job_id,)).before_node_s(cluster, {})
-        if may_join(job, cluster) and spent_node_s < ceiling_node_s:
+        if may_join(job, cluster) and spent_node_s < one_node_s:
             found.setdefault(job.eligible_nodes, []).append((job, why))
     return [members for members in found.values() if len(members) > 1]
 
@@ -82,7 +82,7 @@ def _attempts(
     that leave most of them unspent first, then the larger ones.
     """
     cluster, found = chosen.cluster, list[tuple[float, Burst, BurstChoice, SharedCeiling]]()
-    one_node_s = machine_node_s(cluster, config.ceiling_machine_hours)
+    one_node_s = ceiling_node_s(cluster, config)
     # Those that are refused take nothing, and to decide on them again takes time.
     without = chosen.outcome.refused - rooms(chosen.decision).keys()
     for burst in _bursts(members):
@@ -119,7 +119,7 @@ def _serves(decision: Decision, burst: Burst) -> bool:
 def _text(chosen: Chosen, burst: Burst, ceiling: SharedCeiling, config: LeastPriceConfig) -> str:
     """How the urgent jobs share their ceilings, in words."""
     actions = [one for one in chosen.decision.actions if one.for_job_id in burst.job_ids]
-    limit_node_s = ceiling.count * machine_node_s(chosen.cluster, config.ceiling_machine_hours)
+    limit_node_s = ceiling.count * ceiling_node_s(chosen.cluster, config)
     cost_node_s = evictions_node_s(actions, chosen.cluster)
     return (
         f"Urgent jobs {', '.join(burst.job_ids)} share their ceilings: all of them get room for "

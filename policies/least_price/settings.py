@@ -22,10 +22,10 @@ class LeastPriceConfig:
     start_within_s: float = 600.0
     """How long after it became eligible the start of an urgent job is on time, unless the job declares its
     own limit. More: more starts are cheap, because jobs end or complete checkpoints meanwhile."""
-    ceiling_machine_hours: float | None = 2.0
-    """What the start of one urgent job may cost; jobs of a burst may share their ceilings. Less: less is lost,
-    and more urgent jobs are late. None: no ceiling, so every urgent job that can be on time is (the strict
-    mode)."""
+    ceiling_machine_hours: float | Literal["auto"] | None = "auto"
+    """What the start of one urgent job may cost; jobs of a burst may share their ceilings. Less: less is
+    lost, and more urgent jobs are late. auto: 2, and 200 node-hours on a machine of fewer than 100 nodes.
+    None: no ceiling, so every urgent job that can be on time is (the strict mode)."""
     instant_machine_hours: float | None = 0.02
     """How much more a start at once may cost than one by the deadline. More: more urgent jobs start at once,
     by kills instead of checkpoints. None: at once if at all possible."""
@@ -86,8 +86,9 @@ class LeastPriceConfig:
         )
         if not (math.isfinite(self.step_s) and self.step_s > 0.0):
             raise ValueError(f"step_s is {self.step_s!r}; accepted: a positive number of seconds")
+        ceiling = self.ceiling_machine_hours
         for name, value in (
-            ("ceiling_machine_hours", self.ceiling_machine_hours),
+            ("ceiling_machine_hours", None if ceiling == "auto" else ceiling),
             ("instant_machine_hours", self.instant_machine_hours),
             ("waiting_machine_hours", self.waiting_machine_hours),
             ("budget_machine_hours", self.budget_machine_hours),

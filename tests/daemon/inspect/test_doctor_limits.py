@@ -13,7 +13,6 @@ from makeway.policies.registry import find
     [
         ("least-price", None, Limits(), None),
         ("least-price", None, Limits(max_loss_node_hours=None), None),
-        ("least-price", 2.0, Limits(), None),  # the default
         ("least-price", 1.0, Limits(), "policy.settings.ceiling_machine_hours limits"),
         ("least-price", None, Limits(max_loss_node_hours=5.0), "limits.max_loss_node_hours limits"),
         (

@@ -1,7 +1,8 @@
 """Urgent heterogeneous jobs under limits of their QOS: no job leaves for one that Slurm will not admit.
 
 Slurm checks each component alone while the cluster is full, and all of them together only when they could
-start. Until then it names no limit that only the sum is over.
+start. Until then it names no limit that only the sum is over. Slurm 26.05 refuses such a job when it is
+submitted.
 """
 
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from bench.fight.accounting import Accounting, user_name
 
-from makeway.adapters.devcluster.cluster import DevCluster
+from makeway.adapters.devcluster.cluster import DevCluster, DevClusterError
 from makeway.adapters.devcluster.conf import CLUSTER_NAME, DevSpec
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.accounted import accounted_cluster
@@ -28,6 +29,8 @@ LIMITS = {
     "node-minutes": "GrpTRESRunMins=node=70",
 }
 """By the name of a QOS. The jobs have a limit of 30 minutes."""
+REFUSES = (26, 5)
+"""Since this release, sbatch refuses a job whose components are over a limit together."""
 ACCOUNTS = ("urgent", "saving")
 WHOLE = "--ntasks-per-node=2"
 
@@ -64,9 +67,14 @@ def add_associations(accounting: Accounting) -> None:
 def test_no_job_leaves_for_components_that_are_over_a_limit(
     story: Story, start_daemon: StartDaemon, qos: str, sizes: tuple[int, ...], why: str
 ) -> None:
+    components = [f"--nodes={size} {WHOLE} --qos={qos}" for size in sizes]
+    if story.world.cluster.version >= REFUSES:
+        with pytest.raises(DevClusterError, match="Job violates accounting/QOS policy"):
+            comes(story, *components)
+        return
     story.fill()
     daemon = start_daemon()
-    leader = comes(story, *[f"--nodes={size} {WHOLE} --qos={qos}" for size in sizes])[0].partition("+")[0]
+    leader = comes(story, *components)[0].partition("+")[0]
     waits_and_none_leaves(story, daemon, leader, why)
 
 
@@ -74,6 +82,8 @@ def test_a_job_under_the_limit_is_served_and_the_components_after_the_limit_is_r
     story: Story, start_daemon: StartDaemon
 ) -> None:
     """What the components cannot have together is left to a job that came later."""
+    if story.world.cluster.version >= REFUSES:
+        pytest.skip("this Slurm refuses such a job when it is submitted")
     story.fill()
     daemon = start_daemon()
     components = comes(story, *[f"--nodes={size} {WHOLE} --qos={USER_NODES}" for size in (1, 2)])
