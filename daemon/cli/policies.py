@@ -5,12 +5,12 @@ import inspect
 import json
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, asdict, dataclass, fields
 from enum import Enum
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import click
 
@@ -94,7 +94,7 @@ def _text(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, AbstractSet | tuple):
-        return f"[{', '.join(sorted(map(_text, value)))}]"
+        return f"[{', '.join(sorted(map(_text, cast(Iterable[object], value))))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
