@@ -47,7 +47,7 @@ def accepted(message: str) -> str | None:
     """What the message says that would be taken, in the words of a configuration. None: it does not say."""
     if not message.startswith(_WANTS):
         return None
-    words = message.removeprefix(_WANTS).partition(", got ")[0].partition(", unable ")[0].replace("'", "")
+    words = _without_cause(message.removeprefix(_WANTS)).replace("'", "")
     for theirs, own in _IN_WORDS.items():
         words = words.replace(theirs, own)
     return words
@@ -63,8 +63,13 @@ def complaints(error: ValidationError) -> list[Complaint]:
         if location and (location[-1] in _PLAIN or str(location[-1]).startswith("literal[")):
             location = location[:-1]
         earlier = found.get(location)
-        message = (
-            entry["msg"] if earlier is None else f"{earlier.message} or {entry['msg'].removeprefix(_WANTS)}"
-        )
+        message = entry["msg"]
+        if earlier is not None:
+            message = f"{_without_cause(earlier.message)} or {message.removeprefix(_WANTS)}"
         found[location] = Complaint(location, message, entry["input"])
     return list(found.values())
+
+
+def _without_cause(message: str) -> str:
+    """What a message says that would be taken, without why the value was not."""
+    return message.partition(", got ")[0].partition(", unable ")[0]
