@@ -1,8 +1,8 @@
 """A scheduler that does nothing else: reads an SWF file, replays it under FCFS and EASY, and prints the mean
 wait. With `--twice` it replays it twice.
 
-Only what any such script needs: the standard library, no checks, no records. `bench_replay.py` runs it as a
-process, beside `makeway replay`.
+Only what any such script needs: the standard library, no checks, no records. `bench_replay.py` compares
+`makeway replay` with it.
 """
 
 import gzip

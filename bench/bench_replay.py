@@ -4,7 +4,8 @@ memory.
 RICC (447,784 jobs) is replayed by processors and packed on nodes of 8 processors and 12 GB. KTH-SP2 (28,467
 jobs, EASY) is replayed in this process and as a whole `makeway replay`; HPC2N (202,871 jobs)
 in a process of its own for its peak memory. The plain scheduler is the tests' oracle, which keeps nothing
-between two instants. Beside it runs `bare_loop.py`, a script that schedules KTH and does nothing else.
+between two instants. `bare_loop.py` is a script that schedules KTH and does nothing else; replays of KTH are
+compared with it.
 """
 
 import subprocess

@@ -1,6 +1,7 @@
-"""What policy "eviction" decides, and the actions that are expected of it."""
+"""What policy "eviction" decides, the actions that are expected of it, and what the cluster shows of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
@@ -10,11 +11,16 @@ from makeway.policies.model import (
     Decision,
     Job,
     Method,
+    Operation,
+    OperationKind,
     Prioritise,
+    Progress,
     Reason,
     Requeue,
+    Reservation,
     Reserve,
     SignalTarget,
+    Task,
 )
 
 Build = Callable[..., Job]
@@ -70,3 +76,40 @@ def prioritise(job_id: str) -> Prioritise:
 
 def victims(decision: Decision) -> list[tuple[str, Method]]:
     return [(action.job_id, action.method) for action in decision.actions if isinstance(action, Requeue)]
+
+
+def carried_out(view: Cluster, decision: Decision) -> Cluster:
+    """The snapshot in which the holds of a decision are made and its other commands are accepted, and no job
+    has left.
+    """
+    held = [one for one in decision.actions if isinstance(one, Reserve)]
+    deadlines_s = {why.for_job_id: why.deadline_s for why in decision.rationale}
+    return replace(
+        view,
+        reservations=tuple(
+            Reservation(name=one.reservation, nodes=one.nodes, start_s=view.now_s, end_s=1e6) for one in held
+        ),
+        operations=tuple(
+            Operation(
+                operation_id=f"{one.job_id}@1",
+                kind=OperationKind.MAKE_WAY,
+                for_job_id=one.job_id,
+                policy=one.policy,
+                reservation=one.reservation,
+                nodes=one.nodes,
+                opened_s=view.now_s,
+                deadline_s=deadlines_s[one.job_id],
+                give_up_s=1e6,
+                tasks=tuple(
+                    Task(
+                        action=action,
+                        progress=Progress.DONE if action is one else Progress.ACCEPTED,
+                        issued_s=view.now_s,
+                    )
+                    for action in decision.actions
+                    if action.for_job_id == one.job_id
+                ),
+            )
+            for one in held
+        ),
+    )

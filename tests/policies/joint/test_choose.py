@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -197,8 +197,8 @@ def test_all_programmes_of_a_choice_share_one_effort(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(highs, "FEWEST_LOOKS", 3)
     effort, looks = JointEffort(), list[int]()
     for entries in (10, 10, 10, 10):
-        solver = LastingSolver()
-        effort.run(solver, entries)  # type: ignore[arg-type]
+        solver: Any = LastingSolver()
+        effort.run(solver, entries)
         looks.append(solver.looks)
     assert looks == [100, 50, 3, 3]
 

@@ -23,18 +23,15 @@ from makeway.policies.model import (
     JobState,
     Limits,
     Method,
-    Operation,
-    OperationKind,
     Placement,
     Progress,
     Reason,
     Requeue,
-    Reservation,
     Reserve,
     Task,
 )
 from tests.builders import cluster, node_names, running, urgent
-from tests.policies.arriving import victims
+from tests.policies.arriving import carried_out, victims
 
 NOW_S = 36_000.0
 HOUR_S = 3600.0
@@ -305,37 +302,10 @@ def test_jobs_that_are_left_to_end_count_as_room_for_all() -> None:
     assert holds(decision) == {"u1": ("n2",), "u2": node_names(7, 3)}
 
 
-def waiting_in_holds(view: Cluster, decision: Decision) -> Cluster:
-    """The snapshot in which the holds of a decision are made, and no job has left."""
-    made = [one for one in decision.actions if isinstance(one, Reserve)]
-    deadlines_s = {why.for_job_id: why.deadline_s for why in decision.rationale}
-    return replace(
-        view,
-        reservations=tuple(
-            Reservation(name=one.reservation, nodes=one.nodes, start_s=NOW_S, end_s=1e6) for one in made
-        ),
-        operations=tuple(
-            Operation(
-                operation_id=f"{one.job_id}@1",
-                kind=OperationKind.MAKE_WAY,
-                for_job_id=one.job_id,
-                policy=one.policy,
-                reservation=one.reservation,
-                nodes=one.nodes,
-                opened_s=NOW_S,
-                deadline_s=deadlines_s[one.job_id],
-                give_up_s=1e6,
-                tasks=(Task(action=one, progress=Progress.DONE),),
-            )
-            for one in made
-        ),
-    )
-
-
 def test_the_joint_choice_is_kept_until_its_last_moment() -> None:
     dear = {"waiting_machine_hours": 0.1}
     view = ending_soon(full(*SMALL_AND_LARGE, waiting=wanting(1, 7)))
-    held = waiting_in_holds(view, decide(view, **dear))
+    held = carried_out(view, decide(view, **dear))
     meanwhile = decide(replace(held, now_s=NOW_S + 100.0), **dear)
     assert holds(meanwhile) == {}
     assert victims(decide(replace(held, now_s=NOW_S + 502.0), **dear)) == [("large", Method.KILL)]
@@ -345,7 +315,7 @@ def test_the_joint_choice_is_kept_until_its_last_moment() -> None:
 def test_an_urgent_job_for_which_jobs_are_leaving_is_not_decided_on_anew() -> None:
     """Its hold has lost n1, which `small` uses."""
     view = full(*SMALL_AND_LARGE, waiting=wanting(1, 7))
-    held = waiting_in_holds(view, alone(view, waiting_machine_hours=0.1))
+    held = carried_out(view, alone(view, waiting_machine_hours=0.1))
     first, second = held.operations
     gone = Requeue(
         job_id="gone",

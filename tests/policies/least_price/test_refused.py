@@ -14,17 +14,12 @@ from makeway.policies.model import (
     Job,
     Limits,
     Method,
-    Operation,
-    OperationKind,
     Placement,
-    Progress,
-    Reservation,
     Reserve,
     Resources,
-    Task,
 )
 from tests.builders import cluster, node_names, running, urgent
-from tests.policies.arriving import victims
+from tests.policies.arriving import carried_out, victims
 
 NOW_S = 36_000.0
 UNLIMITED = Limits(max_loss_node_hours=None, max_loss_node_hours_per_day=None)
@@ -163,44 +158,9 @@ def test_a_ceiling_that_is_used_up_is_not_shared() -> None:
     assert victims(decide(replace(view, lost_node_s={"u1": 60.0 * 3600.0}), 8.0))
 
 
-def under_way(view: Cluster, decision: Decision) -> Cluster:
-    """The snapshot in which all actions of a decision are sent, and no job has left."""
-    held = [one for one in decision.actions if isinstance(one, Reserve)]
-    return replace(
-        view,
-        now_s=NOW_S + 5.0,
-        reservations=tuple(
-            Reservation(name=one.reservation, nodes=one.nodes, start_s=NOW_S, end_s=1e6) for one in held
-        ),
-        operations=tuple(
-            Operation(
-                operation_id=f"{one.job_id}@1",
-                kind=OperationKind.MAKE_WAY,
-                for_job_id=one.job_id,
-                policy=one.policy,
-                reservation=one.reservation,
-                nodes=one.nodes,
-                opened_s=NOW_S,
-                deadline_s=NOW_S + 500.0,
-                give_up_s=1e6,
-                tasks=tuple(
-                    Task(
-                        action=action,
-                        progress=Progress.DONE if action is one else Progress.ACCEPTED,
-                        issued_s=NOW_S,
-                    )
-                    for action in decision.actions
-                    if action.for_job_id == one.job_id
-                ),
-            )
-            for one in held
-        ),
-    )
-
-
 def test_what_is_begun_is_not_decided_on_again_and_serves_jobs_that_come_later() -> None:
     view = full(LARGE, ("other", 8, 3.0), waiting=wanting(1, 1, 1, 1, 1, 1))
-    begun = under_way(view, decide(view, 3.0))
+    begun = replace(carried_out(view, decide(view, 3.0)), now_s=NOW_S + 5.0)
     assert decide(begun, 3.0).actions == ()
     later = tuple(replace(job, job_id=f"v{job.job_id}", submit_s=NOW_S + 1.0) for job in wanting(1, 1))
     more = decide(replace(begun, jobs=(*begun.jobs, *later)), 3.0)
