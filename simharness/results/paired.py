@@ -23,13 +23,13 @@ class Interval:
     """A mean over pairs and where it lies with 95% confidence."""
 
     mean: float
-    """Of differences the arithmetic mean, of ratios the geometric one."""
+    """Of differences the arithmetic mean, of ratios the geometric one; or the quotient of two means."""
     pairs: int
     groups: int
     """Of pairs: as many independent values the interval has."""
     t_low: float | None
     t_high: float | None
-    """By Student's t (of the logarithms, for ratios). None: fewer than two groups."""
+    """By Student's t (of the logarithms, for ratios). None: fewer than two groups, or a quotient of means."""
     boot_low: float | None
     boot_high: float | None
     """By the percentiles of `RESAMPLES` resamples of the groups. None: fewer than two groups."""
@@ -124,6 +124,31 @@ def mean_ratio(
         t_high=_exp(found.t_high),
         boot_low=_exp(found.boot_low),
         boot_high=_exp(found.boot_high),
+    )
+
+
+def mean_quotient(pairs: Sequence[tuple[float, float]]) -> Interval | None:
+    """The mean of the firsts / the mean of the seconds, with an interval by resamples of the pairs alone.
+
+    None: there are no pairs, or their seconds sum to 0.
+    """
+    firsts, seconds = np.asarray(pairs, dtype=np.float64).reshape(-1, 2).T
+    if not seconds.sum():
+        return None
+    low: float | None = None
+    high: float | None = None
+    if len(pairs) > 1:
+        places = resampled(len(pairs))
+        found = firsts[places].sum(axis=1) / seconds[places].sum(axis=1)
+        low, high = (float(bound) for bound in np.percentile(found, (_LOW, _HIGH)))
+    return Interval(
+        mean=float(firsts.sum() / seconds.sum()),
+        pairs=len(pairs),
+        groups=len(pairs),
+        t_low=None,
+        t_high=None,
+        boot_low=low,
+        boot_high=high,
     )
 
 

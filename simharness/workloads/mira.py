@@ -78,8 +78,9 @@ APP_10 = Scheme(name="wcjs-app-10", label="APP-CKPT-10%", checkpointing=Checkpoi
 BASELINE = Scheme(name="baseline", label="baseline", preempts=False)
 HEURISTICS = (BASELINE, JIT, APP_5, APP_10)
 """The four of figures 3 to 7."""
+HIGH_PRIORITY = Scheme(name="high-priority", label="high-priority queue", preempts=False, urgent_first=True)
 BASIC = (
-    Scheme(name="high-priority", label="high-priority queue", preempts=False, urgent_first=True),
+    HIGH_PRIORITY,
     Scheme(name="preemptive-no", label="preemptive, NO-CKPT", settings=_PREEMPTIVE),
     Scheme(
         name="preemptive-sys",

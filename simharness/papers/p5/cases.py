@@ -6,7 +6,7 @@ Reference:
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +23,9 @@ MIXES = tuple(NOTICE_MIXES)
 USUAL_MIX = "W5"
 """Where the mix of notices does not matter, or the paper does not vary it."""
 MECHANISMS = ("n-paa", "n-spaa", "cua-paa", "cua-spaa", "cup-paa", "cup-spaa")
+IGNORE_NOTICES = MECHANISMS[:2]
+"""The mechanisms that do nothing before an on-demand job arrives: the mixes differ in notices alone, so their
+replays are the same under every mix."""
 BASE = "none"
 INTERVALS = (0.5, 1.0, 2.0)
 """Checkpoint intervals as shares of Daly's optimum: 0.5 is twice as often (figure 7)."""
@@ -112,7 +115,7 @@ def trials(
     days: int | None = None,
     intervals: Sequence[float] = INTERVALS,
 ) -> list[P5Trial]:
-    """Every replay of the experiment: tables II and III, figures 6 and 7.
+    """Every replay of the experiment: tables II and III, figures 6 and 7. See `of_all_mixes`.
 
     `under`: the base scheduler under the mechanisms. `intervals`: those of figure 7.
     """
@@ -134,7 +137,12 @@ def trials(
             )
 
         asked += [ask(USUAL_MIX, BASE, alone) for alone in base_schedulers(under)]
-        asked += [ask(mix, policy, under) for mix in MIXES for policy in MECHANISMS]
+        asked += [
+            ask(mix, policy, under)
+            for mix in MIXES
+            for policy in MECHANISMS
+            if mix == USUAL_MIX or policy not in IGNORE_NOTICES
+        ]
         asked += [
             ask(USUAL_MIX, policy, under, share)
             for share in intervals
@@ -142,6 +150,16 @@ def trials(
             for policy in MECHANISMS
         ]
     return asked
+
+
+def of_all_mixes(results: Sequence[P5Result]) -> list[P5Result]:
+    """The results, and those of the mechanisms that ignore notices under the other mixes, too."""
+    found: list[P5Result] = []
+    for result in results:
+        usual = result.mix == USUAL_MIX and result.interval_share == 1.0
+        same = usual and result.policy in IGNORE_NOTICES
+        found += [replace(result, mix=mix) for mix in MIXES] if same else [result]
+    return found
 
 
 def compute(trial: P5Trial) -> P5Result:

@@ -25,6 +25,7 @@ from makeway.simharness.papers.p5.cases import (
     P5Result,
     P5Trial,
     compute,
+    of_all_mixes,
     trials,
 )
 from makeway.simharness.papers.p5.claims import claims
@@ -104,7 +105,7 @@ def command(backfill: str, start_smaller: bool, days: int | None, **shared: Any)
         days=piece,
         intervals=() if options.quick else INTERVALS,
     )
-    cases = run_all(compute, asked, workers=options.jobs, label="replays", cache=cache)
+    cases = of_all_mixes(run_all(compute, asked, workers=options.jobs, label="replays", cache=cache))
     checked = options.checked(claims(cases))
     notes = (*explanations(cases), _piece(piece), SMALLER if start_smaller else FULL_SIZE, *NOTES)
     deliver(

@@ -9,8 +9,10 @@ import pytest
 
 from makeway.daemon.cli.main import run_cli
 from makeway.simharness.papers.common.claims import ClaimStatus
-from makeway.simharness.papers.p1_offline.command import OfflineResult, claims, table_2, table_3, trials
+from makeway.simharness.papers.p1_offline.cases import OfflineResult, trials
+from makeway.simharness.papers.p1_offline.claims import claims
 from makeway.simharness.papers.p1_offline.logs import TABLE_2, TABLE_3
+from makeway.simharness.papers.p1_offline.tables import above_optimum, table_2, table_3
 
 
 def case(size: tuple[int, int, int], seed: int = 0) -> OfflineResult:
@@ -86,11 +88,23 @@ def test_how_far_least_price_is_from_the_optimum() -> None:
         assert claims(worse)[-1].standing is ClaimStatus.FAILS
 
 
+def test_schemes_are_compared_with_the_optimum_by_the_quotient_of_the_means() -> None:
+    rows = {row[0]: row[1:] for row in above_optimum(cases()).rows}
+    assert rows["optimum"] == ("1.50", "1", "1.10", "1")
+    assert rows["WCJS, JIT-CKPT"] == ("2.40", "1.60 [1.60, 1.60]", "1.32", "1.20 [1.20, 1.20]")
+    assert rows["no precedence"] == ("none", "none", "none", "none")
+    uneven = [*cases()[:-1], replace(cases()[-1], batch_slowdown=3.0, own_batch_slowdown=6.0)]
+    rows = {row[0]: row[1:] for row in above_optimum(uneven).rows}
+    assert rows["least-price, JIT-CKPT"][:2] == ("3.83", "1.70 [1.10, 2.00]")
+
+
 def test_the_command_tells_the_tables_and_keeps_its_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("makeway.simharness.papers.p1_offline.command.TABLE_2", TABLE_2[:1])
-    monkeypatch.setattr("makeway.simharness.papers.p1_offline.command.PAPER_TIMES", ("3 s",))
+    monkeypatch.setattr("makeway.simharness.papers.p1_offline.cases.TABLE_2", TABLE_2[:1])
+    monkeypatch.setattr("makeway.simharness.papers.p1_offline.claims.TABLE_2", TABLE_2[:1])
+    monkeypatch.setattr("makeway.simharness.papers.p1_offline.tables.TABLE_2", TABLE_2[:1])
+    monkeypatch.setattr("makeway.simharness.papers.p1_offline.tables.PAPER_TIMES", ("3 s",))
     monkeypatch.setattr("makeway.simharness.papers.p1_offline.command.QUICK_LOGS", 1)
     arguments = ["reproduce", "p1-offline", "--quick", "--cache", str(tmp_path / "kept")]
     report = tmp_path / "out.html"
@@ -104,6 +118,8 @@ def test_the_command_tells_the_tables_and_keeps_its_results(
     assert "Table 3: the optimum, WCJS and least-price" in report.read_text()
     assert run_cli(arguments, factories={}) == 0
     assert "2 of 2 logs were kept" in capsys.readouterr().err
+    assert run_cli([*arguments, "--logs", "2"], factories={}) == 0
+    assert "Averages of 2 logs" in capsys.readouterr().out
 
 
 def test_the_command_line_tells_that_the_solver_is_missing(

@@ -4,7 +4,7 @@ from math import exp, log, sqrt
 
 import pytest
 
-from makeway.simharness.results.paired import mean_difference, mean_ratio
+from makeway.simharness.results.paired import mean_difference, mean_quotient, mean_ratio
 
 
 def test_the_mean_difference_and_its_interval() -> None:
@@ -45,3 +45,16 @@ def test_too_few_pairs() -> None:
     found = mean_difference([4.0])
     assert found is not None
     assert (found.mean, found.t_low, found.boot_high, found.decided) == (4.0, None, None, False)
+
+
+def test_a_quotient_of_means_counts_large_pairs_more() -> None:
+    found = mean_quotient([(2.0, 1.0), (9.0, 9.0)])
+    assert found is not None
+    assert found.mean == 1.1
+    assert (found.boot_low, found.boot_high) == (1.0, 2.0), "one of the two pairs, twice"
+    assert (found.t_low, found.t_high) == (None, None)
+    alone = mean_quotient([(3.0, 2.0)])
+    assert alone is not None
+    assert (alone.mean, alone.boot_low) == (1.5, None)
+    assert mean_quotient([]) is None
+    assert mean_quotient([(1.0, 0.0)]) is None
