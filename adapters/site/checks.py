@@ -34,6 +34,10 @@ class DoctorContext:
     poll_interval_s: float
     margin_s: float | None
     """How much earlier than needed the policy makes a job leave. None: it has no such setting."""
+    start_within_s: float | None
+    """How soon a start is on time of an urgent job that does not say so itself. None: the policy has no such
+    setting.
+    """
     can_expand: bool
     """Whether running jobs can grow on this cluster."""
 

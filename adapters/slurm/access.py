@@ -14,6 +14,7 @@ from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
+from makeway.adapters.slurm.nodes.states import WakeTimes, wake_times
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, job_defaults
 from makeway.adapters.slurm.reader.rows import JobReader
@@ -83,6 +84,8 @@ class Controller:
     """Whether the limits of QOS and associations hold."""
     job_defaults: JobDefaults = NO_JOB_DEFAULTS
     """What jobs get that do not say."""
+    wakes: WakeTimes | None = None
+    """How long it takes to wake nodes. None: it wakes none."""
 
 
 def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None = None) -> Controller:
@@ -126,6 +129,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
             settings.get("AccountingStorageEnforce", "").lower().split(",")
         ),
         job_defaults=job_defaults(settings),
+        wakes=wake_times(settings),
     )
 
 

@@ -19,6 +19,8 @@ from makeway.adapters.slurm.holds import HoldNames, holds_among
 from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
 from makeway.adapters.slurm.lease.names import leases_among
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
+from makeway.adapters.slurm.nodes.states import WakeTimes, node
+from makeway.adapters.slurm.nodes.waking import SleepingNodes
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.reader.answer import ClusterRecords
@@ -38,12 +40,21 @@ from makeway.adapters.slurm.translate import (
     Translator,
     job_class,
     kept_nodes,
-    node,
     over,
     reservation,
     state,
 )
-from makeway.policies.model import Action, Cluster, Job, JobKind, JobState, LeaderLease, NodeState, Placement
+from makeway.policies.model import (
+    Action,
+    Cluster,
+    Job,
+    JobKind,
+    JobState,
+    LeaderLease,
+    NodeState,
+    Placement,
+    Reserve,
+)
 
 _MOST_WAITING = 200
 """Of so many waiting urgent jobs the details are read: 2 ms each."""
@@ -96,6 +107,7 @@ class SlurmCliAdapter:
         self._notices = LeaveNotices(self._client, now) if settings.tell_jobs else None
         self._commands = SlurmCommands(self._client, now, self._notices)
         self._leases = SlurmLeases(self._client)
+        self._sleeping = SleepingNodes(self._client)
         self._placements: tuple[Placement, ...] | None = None
         self._limits = LimitsReader(self._client.qos_rules)
         self._known: Controller | None = None
@@ -123,7 +135,9 @@ class SlurmCliAdapter:
         read = self._read(jobs, first.cluster)
         prefix = known.capabilities.reservation_prefix
         holds = HoldNames(prefix=prefix, seen=holds_among(read.reservations, jobs, prefix))
+        wakes = known.wakes if self._settings.sleeping_nodes == "free" else None
         self._commands.remember(holds)
+        self._sleeping.remember(read.nodes if wakes is not None else ())
         leases = leases_among(read.reservations, prefix)
         if known.release < build.KNOWS_EXCLUDED_NODES:
             jobs = _with_excluded_nodes(jobs, read)
@@ -132,7 +146,7 @@ class SlurmCliAdapter:
         if choosing := [job for job in jobs if has_choice(job) and self._waits_urgently(job)]:
             reserved = {one.name: one.nodes for one in read.reservations}
             held = {job.job_id: reserved.get(holds.counting(job) or "", ()) for job in choosing}
-            unusable = _unusable_nodes(read, holds, now_s)
+            unusable = _unusable_nodes(read, holds, now_s, wakes)
             resources = resources.among_partitions(kept_nodes(jobs, self._settings.classes), held, unusable)
         translator = Translator(
             self._settings.classes,
@@ -146,7 +160,7 @@ class SlurmCliAdapter:
         )
         cluster = Cluster(
             now_s=now_s,
-            nodes=tuple(node(one, resources.capacities.get(one.name)) for one in read.nodes),
+            nodes=tuple(node(one, resources.capacities.get(one.name), wakes) for one in read.nodes),
             jobs=self._translated.jobs(jobs, translator, self._commands.taken_from),
             reservations=tuple(
                 reservation(one, owned=holds.has(one.name))
@@ -183,8 +197,10 @@ class SlurmCliAdapter:
         )
 
     def apply(self, action: Action) -> None:
-        """See `Adapter.apply`."""
+        """See `Adapter.apply`. The nodes of a hold that sleep are woken."""
         self._commands.apply(action)
+        if isinstance(action, Reserve):
+            self._sleeping.wake(action.nodes)
 
     def ask_before_commands(self, may_send: Callable[[], bool]) -> None:
         """See `GatedAdapter`."""
@@ -346,9 +362,9 @@ def _with_excluded_nodes(jobs: Iterable[RawJob], read: _Read) -> list[RawJob]:
     ]
 
 
-def _unusable_nodes(read: _Read, holds: HoldNames, now_s: float) -> frozenset[str]:
+def _unusable_nodes(read: _Read, holds: HoldNames, now_s: float, wakes: WakeTimes | None) -> frozenset[str]:
     """The nodes that are not up, or that the site has reserved now."""
-    down = (one.name for one in read.nodes if node(one).state is not NodeState.UP)
+    down = (one.name for one in read.nodes if node(one, wakes=wakes).state is not NodeState.UP)
     reserved = (
         one.nodes for one in read.reservations if not holds.has(one.name) and one.start_s <= now_s < one.end_s
     )

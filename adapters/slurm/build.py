@@ -227,7 +227,7 @@ def resize(job_id: str, keep_nodes: tuple[str, ...] | None, limit_min: int | Non
     """
     changes: list[str] = []
     if keep_nodes is not None:
-        changes.append(f"NodeList={_nodes(keep_nodes)}")
+        changes.append(f"NodeList={node_list(keep_nodes)}")
     if limit_min is not None:
         changes.append(f"TimeLimit={limit_min}")
     return (*_update_job(job_id), *changes)
@@ -252,7 +252,7 @@ def create_reservation(
     flags = "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER" + (f",PURGE_COMP={PURGE_MIN}" if purge else "")
     flags += ",OVERLAP" if overlap else ""
     what = (
-        f"Nodes={_nodes(nodes)}",
+        f"Nodes={node_list(nodes)}",
         f"Users={','.join(users)}",
         "StartTime=now",
         _end(duration_s, until_s),
@@ -275,7 +275,7 @@ def update_reservation(
     until_s: float | None = None,
 ) -> tuple[str, ...]:
     """Give a reservation that is there these nodes, users and end: see `create_reservation`."""
-    what = (f"Nodes={_nodes(nodes)}", f"Users={','.join(users)}", _end(duration_s, until_s))
+    what = (f"Nodes={node_list(nodes)}", f"Users={','.join(users)}", _end(duration_s, until_s))
     return ("scontrol", "update", f"ReservationName={_name(name)}", *what)
 
 
@@ -346,7 +346,7 @@ def allocate_expander(
     the most.
     """
     user = ("setpriv", f"--reuid={user_id}", f"--regid={group_id}", "--init-groups", "--")
-    what = (f"--nodelist={_nodes(nodes)}", f"--nodes={len(nodes)}", "--exclusive", "--immediate=5")
+    what = (f"--nodelist={node_list(nodes)}", f"--nodes={len(nodes)}", "--exclusive", "--immediate=5")
     where = () if reservation is None else (f"--reservation={_name(reservation)}",)
     kind = (f"--dependency=expand:{_job(job_id)}", f"--job-name={EXPANDER_NAME}", "--no-shell", "--no-bell")
     return (*user, "salloc", *what, *where, *kind)
@@ -396,5 +396,5 @@ def _name(name: str) -> str:
     return name
 
 
-def _nodes(names: tuple[str, ...]) -> str:
+def node_list(names: tuple[str, ...]) -> str:
     return fold(_name(name) for name in names)

@@ -9,6 +9,7 @@ from makeway.adapters.slurm.access import growth_ends_slurmctld
 from makeway.adapters.slurm.build import RESIZES_CLEANLY
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.lease.check import check_lease
+from makeway.adapters.slurm.nodes.check import check_power_saving
 from makeway.adapters.slurm.parse import exact_release
 from makeway.adapters.slurm.resources.check import check_sharing
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
@@ -40,7 +41,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         *check_requeue(survey, classes),
         check_preemption(survey),
         check_kill_wait(survey, context.margin_s),
-        check_power_saving(survey),
+        check_power_saving(survey, section, context.start_within_s),
         check_rate(survey, context.poll_interval_s),
         check_priority(survey),
         *check_sharing(survey, section.price),
@@ -338,20 +339,6 @@ def check_kill_wait(survey: Survey, margin_s: float | None) -> Check | None:
         "kill wait",
         f"a job that ignores SIGTERM keeps its nodes for KillWait, {said} s, after its eviction: raise "
         f"policy.settings.margin_s ({margin_s:g}) beyond that, or urgent jobs may start late",
-    )
-
-
-def check_power_saving(survey: Survey) -> Check | None:
-    """Whether nodes may sleep, which makeway takes for nodes that are down."""
-    if survey.settings.get("SuspendProgram", "(null)") in {"", "(null)"}:
-        return None
-    wakes = printable(survey.settings.get("ResumeTimeout", "unknown"))
-    awake = printable(survey.settings.get("SuspendExcNodes", "(null)"))
-    return warning(
-        "power saving",
-        "a node that sleeps or boots counts as down: jobs may leave although it could be woken up "
-        f"(ResumeTimeout {wakes}); keep the nodes of urgent jobs awake with SuspendExcNodes (now {awake}) or "
-        "SuspendExcParts",
     )
 
 

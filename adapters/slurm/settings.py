@@ -62,6 +62,9 @@ class SlurmSettings:
     """What reads jobs, nodes, partitions and reservations. Slurm's commands make all changes."""
     pyslurm_python: str | None = None
     """The Python interpreter that has pyslurm. None: makeway's own."""
+    sleeping_nodes: Literal["free", "down"] = "free"
+    """What nodes count as that sleep to save power. Free: for urgent jobs that can wait until they are awake.
+    """
 
 
 class SlurmAdapterSettings(AdapterSection):
@@ -120,6 +123,13 @@ class SlurmAdapterSettings(AdapterSection):
     pyslurm_python: FilePath | None = Field(
         default=None, description="the path of the Python interpreter that has pyslurm, or null for makeway's"
     )
+    sleeping_nodes: Literal["free", "down"] = Field(
+        default="free",
+        description=(
+            "free (a node that sleeps to save power serves urgent jobs that can wait until it is awake), or "
+            "down (it serves none)"
+        ),
+    )
 
     @field_validator("bin_dir", "pyslurm_python")
     @classmethod
@@ -159,4 +169,5 @@ class SlurmAdapterSettings(AdapterSection):
             instance=self.instance,
             reader=self.reader,
             pyslurm_python=None if self.pyslurm_python is None else str(self.pyslurm_python),
+            sleeping_nodes=self.sleeping_nodes,
         )

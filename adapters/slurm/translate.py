@@ -18,7 +18,7 @@ from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.holds import HoldNames, last_hold
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
+from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.adapters.slurm.resources import eligibility
 from makeway.adapters.slurm.resources.details import present_reason
 from makeway.adapters.slurm.resources.het_jobs import TOGETHER, het_job_id
@@ -29,11 +29,8 @@ from makeway.policies.model import (
     Job,
     JobKind,
     JobState,
-    Node,
-    NodeState,
     Quota,
     Reservation,
-    Resources,
     TakenFromJob,
 )
 
@@ -107,20 +104,6 @@ Tried on 22.05 and 24.11: None, Resources, Priority, BeginTime, ReqNodeNotAvail,
 JobHeldUser, JobHeldAdmin, QOSMaxJobsPerUserLimit, QOSGrpNodeLimit, PartitionDown, PartitionNodeLimit,
 PartitionTimeLimit.
 """
-_DOWN = frozenset(
-    {"DOWN", "FUTURE", "INVAL", "INVALID_REG", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP"}
-    | {"POWER_UP", "REBOOT_ISSUED", "REBOOT_REQUESTED", "REBOOT", "ERROR"}
-)
-_DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "MAINTENANCE", "MAINT", "BLOCKED"})
-_SILENT = frozenset({"UNKNOWN", "NOT_RESPONDING"})
-"""Every node is UNKNOWN for some seconds after slurmctld has started. Tried on 22.05 and 24.11."""
-
-
-def node(raw: RawNode, capacity: Resources | None = None) -> Node:
-    """A node as the model has it. `capacity`: see `Node.capacity`."""
-    states = ((_DOWN, NodeState.DOWN), (_DRAINED, NodeState.DRAINED), (_SILENT, NodeState.SILENT))
-    state = next((state for flags, state in states if raw.states & flags), NodeState.UP)
-    return Node(name=raw.name, state=state, capacity=capacity)
 
 
 def reservation(raw: RawReservation, *, owned: bool) -> Reservation:

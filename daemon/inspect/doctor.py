@@ -75,6 +75,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
             acts=settings.mode is Mode.ACT,
             poll_interval_s=settings.poll_interval_s,
             margin_s=getattr(config.policy_config, "margin_s", None),
+            start_within_s=getattr(config.policy_config, "start_within_s", None),
             can_expand="expand" in capabilities.actions,
         )
         checks += config.adapter.check(settings.adapter, context)

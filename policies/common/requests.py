@@ -54,8 +54,8 @@ class Request:
     now_only: bool = False
     """Whether the job has to start now to end in time: no job has time to leave."""
     free: tuple[str, ...]
-    """Free nodes that could serve the job, no more than it could use: of more, those that the fewest other
-    urgent jobs may have."""
+    """Free nodes that could serve the job, no more than it could use: of more, those that are awake, and then
+    those that the fewest other urgent jobs may have. None sleeps that cannot be woken by `deadline_s`."""
     releasing: tuple[str, ...]
     """Nodes that could serve it and that other jobs leave in time anyway, no more than are then missing."""
     releasing_s: float
@@ -146,7 +146,8 @@ def request_for(
     ends_s = now_s + duration_s if ends_s is None else ends_s
     unusable = commitments.unusable(urgent, ends_s) if unusable is None else unusable
     suitable = _suitable(cluster, urgent, unusable)
-    free = _free_for(commitments, urgent, suitable)
+    too_late = 0 if now_s > deadline_s else cluster.node_sets().asleep_for(deadline_s - now_s)
+    free = _free_for(commitments, urgent, suitable & ~too_late)
     short, kept, releasing = urgent.missing - len(free), urgent.kept_nodes, list[str]()
     ready_s = commitments.releasing(urgent.job.demand) if short > 0 or kept else {}
     if short > 0:
@@ -273,7 +274,10 @@ def _free_for(commitments: Commitments, urgent: UrgentJob, suitable: int) -> tup
     if wanted <= 0:
         return ()
     free = commitments.free_for(urgent.job.demand) & suitable
-    return _least_wanted_first(commitments.cluster, free, wanted)[:wanted]
+    asleep = free & commitments.cluster.node_sets().asleep
+    awake = _least_wanted_first(commitments.cluster, free & ~asleep, wanted)[:wanted]
+    rest = wanted - len(awake)
+    return awake + _least_wanted_first(commitments.cluster, asleep, rest)[:rest] if asleep and rest else awake
 
 
 def _least_wanted_first(cluster: Cluster, nodes: int, wanted: int) -> tuple[str, ...]:

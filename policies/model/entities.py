@@ -93,6 +93,8 @@ class Node:
     state: NodeState = NodeState.UP
     capacity: Resources | None = None
     """What jobs may use of it. None: the cluster gives whole nodes only."""
+    wake_s: float = 0.0
+    """How long it takes at most until a job can run on it, because it sleeps or boots. 0: it is awake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

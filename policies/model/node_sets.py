@@ -32,7 +32,10 @@ class NodeSets:
     own, beyond those of the nodes.
     """
 
-    __slots__ = ("_further", "_index", "_kept", "_kept_names", "_names", "_others", "down", "silent", "up")
+    __slots__ = (
+        *("_further", "_index", "_kept", "_kept_names", "_names", "_others"),
+        *("asleep", "down", "silent", "up", "wake_s"),
+    )
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self._names = tuple(dict.fromkeys(node.name for node in nodes))
@@ -47,6 +50,15 @@ class NodeSets:
         """The nodes that are not up."""
         self.silent: int = self.of_new(tuple(node.name for node in nodes if node.state is NodeState.SILENT))
         """The nodes whose answer the controller waits for."""
+        sleeping = tuple(node for node in nodes if node.state is NodeState.UP and node.wake_s > 0.0)
+        self.asleep: int = self.of_new(tuple(node.name for node in sleeping))
+        """The nodes that are up, but sleep or boot."""
+        self.wake_s: float = max((node.wake_s for node in sleeping), default=0.0)
+        """How long it takes at most until the last of these is awake. 0: none sleeps."""
+
+    def asleep_for(self, least_s: float) -> int:
+        """The nodes that sleep, if the last of them may be awake only later than in this time; else none."""
+        return self.asleep if self.wake_s > least_s else 0
 
     def of(self, names: tuple[str, ...] | frozenset[str]) -> int:
         """The set of these names. It is kept for this very object, which a snapshot uses many times."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from makeway.adapters.slurm.holds import made_as_hold
+from makeway.adapters.slurm.nodes.states import node
 from makeway.adapters.slurm.parse import NO_GPU_DEFAULTS, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.resources.eligibility import FLEX
-from makeway.adapters.slurm.translate import node
 
 _RecordT = TypeVar("_RecordT", RawJob, RawNode, RawPartition, RawReservation)
 

@@ -27,7 +27,9 @@ SECTION = SlurmAdapterSettings(
         JobClassSettings(name="batch", preemptible=True),
     ),
 )
-CONTEXT = DoctorContext(acts=False, poll_interval_s=30.0, margin_s=60.0, can_expand=False)
+CONTEXT = DoctorContext(
+    acts=False, poll_interval_s=30.0, margin_s=60.0, start_within_s=600.0, can_expand=False
+)
 PARTITIONS = {"rt": False, "batch": True}
 LAYOUT = (RawPartition(name="rt", state="UP", exclusive=True), RawPartition(name="batch", state="UP"))
 SHARING = {
@@ -282,18 +284,6 @@ def test_requeues(survey: Survey, expected: dict[str, str]) -> None:
 def test_preemption(kind: str, level: Level) -> None:
     assert doctor.check_preemption(slurm({"PreemptType": kind, "PreemptMode": "REQUEUE"})).level is level
     assert doctor.check_preemption(slurm()).level is Level.OK
-
-
-def test_nodes_that_may_sleep_count_as_down() -> None:
-    found = doctor.check_power_saving(
-        slurm({"SuspendProgram": "/sbin/sleep-node", "ResumeTimeout": "60 sec", "SuspendExcNodes": "n1"})
-    )
-    assert found is not None
-    assert found.level is Level.WARNING
-    assert "ResumeTimeout 60 sec" in found.text
-    assert "now n1" in found.text
-    assert doctor.check_power_saving(slurm({"SuspendProgram": "(null)"})) is None
-    assert doctor.check_power_saving(slurm()) is None
 
 
 def test_a_job_that_will_not_go_has_to_be_gone_within_the_margin() -> None:

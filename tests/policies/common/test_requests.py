@@ -90,3 +90,33 @@ def test_a_node_that_another_job_leaves_counts_if_it_is_free_by_the_deadline(
     request = request_for(Commitments(cluster=cluster), urgent, "test", deadline_s, 3600.0)
     assert request.releasing == releasing
     assert request.shortage == 1 - len(releasing)
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "free"),
+    [
+        (NOW_S + 300.0, ("n0", "n2", "n1")),  # those that are awake first
+        (NOW_S + 299.0, ("n0", "n2")),  # a node that sleeps comes too late
+        (NOW_S - 1.0, ("n0", "n2", "n1")),  # late in any case
+    ],
+)
+def test_a_node_that_sleeps_is_free_for_a_job_that_can_wait_for_it(
+    waiting: Build, cluster_of: BuildCluster, deadline_s: float, free: tuple[str, ...]
+) -> None:
+    cluster = cluster_of(3, waiting("u", 3))
+    nodes = tuple(replace(node, wake_s=300.0 * (node.name == "n1")) for node in cluster.nodes)
+    cluster = replace(cluster, nodes=nodes)
+    request = request_for(
+        Commitments(cluster=cluster), UrgentJob(job=cluster.jobs[0]), "test", deadline_s, 3600.0
+    )
+    assert request.free == free
+    assert request.shortage == 3 - len(free)
+
+
+def test_no_node_is_woken_while_enough_are_awake(waiting: Build, cluster_of: BuildCluster) -> None:
+    cluster = cluster_of(3, waiting("u", 2))
+    nodes = tuple(replace(node, wake_s=300.0 * (node.name == "n0")) for node in cluster.nodes)
+    cluster = replace(cluster, nodes=nodes)
+    urgent = UrgentJob(job=cluster.jobs[0])
+    request = request_for(Commitments(cluster=cluster), urgent, "test", NOW_S + 600.0, 3600.0)
+    assert request.free == ("n1", "n2")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.adapters.protocol import Unavailable
-from makeway.adapters.slurm.translate import node
+from makeway.adapters.slurm.nodes.states import node
 from makeway.policies.model import NodeState
 from tests.adapters.slurm.fake_slurm import RUNNING, FakeSlurm, adapter_of
 from tests.adapters.slurm.jobs.raw_jobs import NODES
