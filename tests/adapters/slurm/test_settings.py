@@ -160,7 +160,7 @@ def test_a_slurm_is_opened_without_asking_it(tmp_path: Path) -> None:
         ("timeout_s: 0", "timeout_s", "0 is not accepted; accepted: seconds from 0.1 to 600"),
         ("timeout: 5", "timeout", "unknown key; did you mean timeout_s?"),
         ("trace: sample", "trace", "unknown key; did you mean instance?"),
-        ("slurm: 1", "slurm", "unknown key; accepted: bin_dir, classes, conf, instance, placements, price, pyslurm_python, reader, tell_jobs, timeout_s, type"),
+        ("slurm: 1", "slurm", "unknown key; accepted: bin_dir, classes, conf, instance, placements, price, pyslurm_python, reader, sleeping_nodes, tell_jobs, timeout_s, type"),
         ("conf: ~/slurm.conf", "conf", "a path of a file is expected, without ~ and control characters"),
         ("bin_dir: /a:/b", "bin_dir", "one folder is expected, without a colon in its name"),
         ("classes: 7", "classes", "7 is not accepted; accepted: a list of mappings, each a class of jobs"),
