@@ -207,6 +207,8 @@ def _drawn_apart(
         yield from _second_daemons(Random(f"second daemon:{seed}"), span_s)
     if TroubleKind.SILENT in kinds:
         yield from _starts_of_controller(Random(f"silent:{seed}"), span_s, part)
+    if TroubleKind.ASLEEP in kinds:
+        yield from _nights(Random(f"asleep:{seed}"), span_s)
     if TroubleKind.HOLDS_LOST in kinds:
         yield from _lost_holds(Random(f"holds lost:{seed}"), jobs, kinds)
     if TroubleKind.REQUEUES_LOST in kinds:
@@ -225,6 +227,21 @@ def _starts_of_controller(random: Random, span_s: float, part: float) -> list[Tr
             lasts_s=random.choice((5.0, 60.0, 300.0, 1200.0)) * random.uniform(0.5, 1.5),
         )
         for _ in range(random.randint(1, 4))
+    ]
+
+
+def _nights(random: Random, span_s: float) -> list[Trouble]:
+    """When nodes sleep, in some stories."""
+    if random.random() >= 0.2:
+        return []
+    return [
+        Trouble(
+            kind=TroubleKind.ASLEEP,
+            at_s=random.uniform(0.0, span_s),
+            lasts_s=random.choice((600.0, HOUR_S, 6 * HOUR_S)),
+            amount=random.choice((30.0, 120.0, 300.0, 900.0)),
+        )
+        for _ in range(random.randint(1, 3))
     ]
 
 
@@ -312,6 +329,7 @@ def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
 _APART = (
     TroubleKind.SECOND_DAEMON,
     TroubleKind.SILENT,
+    TroubleKind.ASLEEP,
     TroubleKind.HOLDS_LOST,
     TroubleKind.REQUEUES_LOST,
     *CHANGES,

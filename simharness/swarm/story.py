@@ -39,6 +39,7 @@ class TroubleKind(StrEnum):
     NODE_DOWN = "node_down"  # node number `amount` fails, for as long as the trouble lasts
     MAINTENANCE = "maintenance"  # an administrator reserves `amount` nodes
     SILENT = "silent"  # a snapshot shows all nodes as silent, as right after a start of the controller
+    ASLEEP = "asleep"  # every other node that no job holds sleeps, and takes `amount` seconds to wake
     # The daemon and its host
     KILLED = "killed"  # the daemon is killed, and away for as long as the trouble lasts
     KILLED_WRITING = "killed_writing"  # the same, before its journal's next write number `amount`

@@ -162,6 +162,9 @@ class TroubledAdapter:
             view = replace(view, now_s=self.clock_s())
         if self._weather.meet(TroubleKind.SILENT, began_s) is not None:
             view = replace(view, nodes=tuple(map(_silent, view.nodes)))
+        asleep = self._weather.meet(TroubleKind.ASLEEP, began_s)
+        if asleep is not None:
+            view = replace(view, nodes=_half_asleep(view, asleep.amount))
         self._laws.looked(view, began_s)
         return view
 
@@ -287,6 +290,15 @@ class TroubledAdapter:
 def _silent(node: Node) -> Node:
     """The node before it has answered the controller."""
     return replace(node, state=NodeState.SILENT) if node.state is NodeState.UP else node
+
+
+def _half_asleep(view: Cluster, wake_s: float) -> tuple[Node, ...]:
+    """The nodes where every other one that no job holds sleeps."""
+    held = view.held_nodes()
+    return tuple(
+        replace(node, wake_s=wake_s) if number % 2 and node.name not in held else node
+        for number, node in enumerate(view.nodes)
+    )
 
 
 def _if_possible(write: Callable[[], None]) -> None:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from makeway.simharness.swarm.drawing import draw
 from makeway.simharness.swarm.story import CHANGES, Story, TroubleKind
 
+_LATER = (TroubleKind.ASLEEP,)
+"""Kinds that came after every story that does not name them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class KeptStory:
@@ -21,7 +24,8 @@ class KeptStory:
     troubles: tuple[str, ...] = tuple(
         kind
         for kind in TroubleKind
-        if kind not in (TroubleKind.SILENT, TroubleKind.HOLDS_LOST, TroubleKind.REQUEUES_LOST, *CHANGES)
+        if kind
+        not in (*_LATER, TroubleKind.SILENT, TroubleKind.HOLDS_LOST, TroubleKind.REQUEUES_LOST, *CHANGES)
     )
     """The kinds that were to be drawn."""
     switches: bool = False
@@ -36,8 +40,8 @@ class KeptStory:
         return story if self.switches else replace(story, switch_nodes=None)
 
 
-ALL = tuple(TroubleKind)
-"""All kinds of trouble, those that a story drew at first and those that came later."""
+ALL = tuple(kind for kind in TroubleKind if kind not in _LATER)
+"""All kinds of trouble, those that a story drew at first and those that came later, but not the latest."""
 ALL_BUT_CHANGES = tuple(kind for kind in TroubleKind if kind not in CHANGES)
 """For the stories that were drawn before urgent jobs were changed."""
 ALL_BUT_REQUEUES_LOST = tuple(kind for kind in ALL_BUT_CHANGES if kind is not TroubleKind.REQUEUES_LOST)
