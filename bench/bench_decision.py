@@ -1,10 +1,12 @@
 """How long a policy thinks at each event at which an urgent job waits: Theta (4,360 nodes), P5's workload W5.
+And how long policy "least-price" thinks about a burst of which it refuses some or all, in each cycle again.
 
 The unit of comparison is one plain look at every node and every job of a snapshot of the same workload (the
 tests' oracle of the free nodes): the ratio to it holds on other machines, the milliseconds do not. Both are
-processor times: others may use the machine.
+processor times: others may use the machine. The unit of a burst is one urgent job of it, alone.
 """
 
+import random
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,9 @@ from pathlib import Path
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from makeway.policies.least_price.policy import LEAST_PRICE
+from makeway.policies.least_price.settings import LeastPriceConfig
+from makeway.policies.model import CheckpointSpec, Cluster, Job, Limits
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import ReplayRecord
@@ -19,6 +24,7 @@ from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.results.measures import measure
 from makeway.simharness.run.experiment import Experiment, Workload, run, storage_of
 from makeway.simharness.run.loading import load_workload
+from tests.builders import cluster, node_names, running, urgent
 from tests.policies.plain import free_nodes
 
 THETA = Path(__file__).resolve().parent.parent.parent / "shared" / "traces" / "ANL-Theta-2023.swf.gz"
@@ -27,6 +33,9 @@ FROM_S, TO_S = 77 * 86_400.0, 197 * 86_400.0
 SNAPSHOT_S = FROM_S + 30 * 86_400.0
 ROUNDS = 200
 ASKED_P99_MS = 10.0
+NODES = 4276
+BURST = 30
+NOW_S = 100_000.0
 
 
 def plain_look_ms(experiment: Experiment, workload: Workload) -> float:
@@ -74,4 +83,54 @@ def test_decisions_on_theta(benchmark: BenchmarkFixture, policy: str) -> None:
         f"\n{policy}: {machine.decisions:,} decisions, median {p50_ms:.2f} ms, p99 {p99_ms:.2f} ms "
         f"(asked for: {ASKED_P99_MS:.0f} ms); {p50_ms / look_ms:.1f} and {p99_ms / look_ms:.0f} plain looks "
         f"of {look_ms:.2f} ms"
+    )
+
+
+def full_machine(urgent_count: int) -> Cluster:
+    """About 2,100 jobs on all nodes, half of which can save their work, and urgent jobs of 32 to 256 nodes,
+    one second apart.
+    """
+    rng, names, at, jobs = random.Random(1), node_names(NODES), 0, list[Job]()
+    while at < NODES:
+        nodes = names[at : at + rng.choice((1, 1, 2, 2, 4))]
+        saves = CheckpointSpec(system_s=rng.uniform(30.0, 300.0), grace_s=600.0)
+        jobs.append(
+            running(
+                f"b{len(jobs)}",
+                nodes,
+                start_s=NOW_S - rng.uniform(600.0, 40_000.0),
+                walltime_s=86_400.0,
+                setup_s=600.0,
+                checkpoint=rng.choice((None, saves)),
+            )
+        )
+        at += len(nodes)
+    waiting = [
+        urgent(f"u{index}", rng.choice((32, 64, 128, 256)), submit_s=NOW_S - 10.0 - index)
+        for index in range(urgent_count)
+    ]
+    limits = Limits(max_loss_node_hours=None)
+    return replace(cluster(NODES, *jobs, *waiting, now_s=NOW_S), limits=limits)
+
+
+@pytest.mark.parametrize("ceiling", [0.001, 0.02, None])
+def test_a_burst(benchmark: BenchmarkFixture, ceiling: float | None) -> None:
+    """`ceiling`: in machine-hours. It refuses all, most, and none."""
+    config = LeastPriceConfig(ceiling_machine_hours=ceiling)
+
+    def best_s(view: Cluster) -> float:
+        """The best of three times of one decision."""
+        found: list[float] = []
+        for _ in range(3):
+            began = time.thread_time()
+            LEAST_PRICE.decision(view, config)
+            found.append(time.thread_time() - began)
+        return min(found)
+
+    one_s = best_s(full_machine(1))
+    times_s: list[float] = []
+    benchmark.pedantic(lambda: times_s.append(best_s(full_machine(BURST))), rounds=1)  # type: ignore[no-untyped-call]
+    benchmark.extra_info["burst_over_one"] = times_s[-1] / one_s
+    print(
+        f"\nceiling {ceiling}: {BURST} urgent jobs {times_s[-1]:.2f} s, {times_s[-1] / one_s:.1f} times one"
     )

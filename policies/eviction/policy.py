@@ -19,13 +19,12 @@ Differs from the paper:
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
-from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.losses import wait_s
 from makeway.policies.common.proposals import (
     cheapest_place,
@@ -37,20 +36,25 @@ from makeway.policies.common.proposals import (
     no_room,
 )
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, needed, node_text, rationale
-from makeway.policies.common.shrinking import shrink, spare_nodes
+from makeway.policies.common.shrinking import spare_nodes
 from makeway.policies.common.urgent_jobs import urgency
-from makeway.policies.common.victims import VictimGroup, leavers, victim_groups
+from makeway.policies.common.victims import VictimGroup, leavers
 from makeway.policies.common.waiting import Waiting, serves_more, without_room
 from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.components import joint_rules
+from makeway.policies.eviction.considered import Considered, Ending, Pricing, groups_for
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.joint.serving import jointly
-from makeway.policies.model import Action, Cluster, Decision, Method
+from makeway.policies.model import Cluster, Decision, Method
 from makeway.policies.programme.candidates import candidates
 from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.programme.ends import ending_by_itself, ends_by_itself
-from makeway.policies.programme.fixing import best_plans
-from makeway.policies.programme.group_departures import GroupDeparture, freed_nodes, in_words
+from makeway.policies.programme.group_departures import (
+    GroupDeparture,
+    departure_actions,
+    freed_nodes,
+    in_words,
+)
 from makeway.policies.programme.items import EvictionJob, eviction_job
 from makeway.policies.programme.knapsack import EvictionPlan
 from makeway.policies.programme.leaving import (
@@ -58,9 +62,9 @@ from makeway.policies.programme.leaving import (
     as_chosen,
     at_once_s,
     in_turn_s,
-    leave_actions,
     turn,
 )
+from makeway.policies.programme.memo import Memo, Same
 from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
 
 CELLS = 50_000_000
@@ -119,7 +123,6 @@ class EvictionConfig:
 
 
 _Propose = Callable[[Request], Proposal]
-_Releases = Mapping[str, NodeRelease]
 
 
 def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
@@ -145,7 +148,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
             jointly=None if config.checkpoints == "concurrent" else partial(jointly, rules=rules),
         )
 
-    def room(request: Request, ending: _Releases) -> Proposal:
+    def room(request: Request, ending: Ending) -> Proposal:
         return _allowed_room(request, config, ending)
 
     if config.kills == "late":
@@ -159,7 +162,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
     return decided(lambda request: room(request, {}))
 
 
-def _allowed_room(request: Request, config: EvictionConfig, ending: Mapping[str, NodeRelease]) -> Proposal:
+def _allowed_room(request: Request, config: EvictionConfig, ending: Ending) -> Proposal:
     """What `make_room` proposes. If a limit on lost work refuses that and past evictions have raised prices:
     the set that loses least, if no limit refuses it.
     """
@@ -173,10 +176,11 @@ def _allowed_room(request: Request, config: EvictionConfig, ending: Mapping[str,
 def make_room(
     request: Request,
     config: EvictionConfig,
-    ending: Mapping[str, NodeRelease] = MappingProxyType({}),
-    pricing: Callable[[EvictionJob, VictimGroup], EvictionJob] | None = None,
+    ending: Ending = MappingProxyType({}),
+    pricing: Pricing | None = None,
     *,
     by_loss: bool = False,
+    memo: Memo | None = None,
 ) -> Proposal:
     """The set with the least loss for one request that free nodes do not serve. Where nodes are only given as
     whole placements, it is the set of the placement with the least loss.
@@ -187,18 +191,20 @@ def make_room(
         ending: jobs that leave by themselves in time, by id. Nothing is done to them.
         pricing: changes what leaving whole nodes costs and how long it takes. None: the loss alone counts.
         by_loss: whether past evictions do not raise the price of a kill.
+        memo: what the same decision has worked out already. None: nothing.
     """
+    memo = Memo() if memo is None else memo
     if request.places:
 
         def room(within: Request) -> Proposal:
-            return make_room(within, config, ending, pricing, by_loss=by_loss)
+            return make_room(within, config, ending, pricing, by_loss=by_loss, memo=memo)
 
         within = cheapest_place(request, room, lambda given: given.rationale.loss_node_s)
         return no_place(request) if within is None else in_place(request, within, room(within))
     if request.late and config.late == "queue":
         return no_room(request, f"{needed(request)} and the deadline has passed: no job is evicted.")
     latest_s = _latest_s(request, config)
-    considered = _groups(request, config)
+    considered = _considered(request, config, ending, pricing, by_loss, memo)
     if considered is None:
         return make_room_on_shared_nodes(
             request,
@@ -208,6 +214,34 @@ def make_room(
             ending=ending,
             price=loss_node_s if by_loss else price_node_s,
         )
+    return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, memo)
+
+
+def least_price_node_s(request: Request, config: EvictionConfig, pricing: Pricing, memo: Memo) -> int:
+    """What every set of jobs costs at least that `make_room` could choose, if no job ends by itself. 0: that
+    is not known, as where there is no such set.
+    """
+    considered = None if request.places else _considered(request, config, {}, pricing, False, memo)
+    if considered is None or request.late:
+        return 0
+    latest_s = _latest_s(request, config)
+    deadline_s = max(at_once_s(request, latest_s), in_turn_s(request, latest_s))
+    within_s = latest_s - request.cluster.now_s
+    return considered.least_loss_node_s(request.shortage, within_s, deadline_s, config.step_s, memo)
+
+
+def _considered(
+    request: Request,
+    config: EvictionConfig,
+    ending: Ending,
+    pricing: Pricing | None,
+    by_loss: bool,
+    memo: Memo,
+) -> Considered | None:
+    """What is chosen among. None: jobs leave one by one, because nodes are shared."""
+    groups = _groups(request, config, memo)
+    if groups is None:
+        return None
 
     def item(group: VictimGroup) -> EvictionJob:
         plain = as_chosen(request, item_of(group, config, request.backlog.left_s))
@@ -215,16 +249,27 @@ def make_room(
         plain = plain if pricing is None else pricing(plain, group)
         return ending_by_itself(plain, group, ending, request.cluster.now_s)
 
-    return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, item, pricing is not None)
+    key = (
+        "considered",
+        Same(groups),
+        (config.shrink, config.checkpoints, config.aggregate_gb_s, config.node_gb_s),
+        pricing,
+        by_loss,
+        frozenset(ending.items()),
+        frozenset(request.methods.items()),
+        request.backlog.left_s,
+    )
+    return memo.once(
+        key,
+        lambda: Considered.of(groups, ending, item, shrink=config.shrink, priced=pricing is not None),
+    )
 
 
-def _groups(request: Request, config: EvictionConfig) -> tuple[VictimGroup, ...] | None:
+def _groups(request: Request, config: EvictionConfig, memo: Memo) -> tuple[VictimGroup, ...] | None:
     """The groups that may leave, each as a whole. None: jobs leave one by one, because nodes are shared."""
     if request.urgent.job.demand is not None:
         return None
-    found = victim_groups(
-        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
-    )
+    found = groups_for(request, memo)
     return None if not config.shrink and any(len(group.jobs) > 1 for group in found) else found
 
 
@@ -236,40 +281,36 @@ def _latest_s(request: Request, config: EvictionConfig) -> float:
 
 def _make_room_on_whole_nodes(
     request: Request,
-    considered: tuple[VictimGroup, ...],
+    considered: Considered,
     config: EvictionConfig,
-    ending: Mapping[str, NodeRelease],
+    ending: Ending,
     latest_s: float,
-    item: Callable[[VictimGroup], EvictionJob],
-    priced: bool,
+    memo: Memo,
 ) -> Proposal:
-    """The set of groups with the least loss, each of which leaves as a whole. `item`: what leaving costs.
-    `priced`: whether that is more than the loss.
-    """
-    # A protected job may end by itself: its nodes serve, but nothing is done to it.
-    able = [group for group in considered if not group.protected_by or ends_by_itself(group, ending)]
-    items = [item(group) for group in able]
-    prices = {one.job_ids: one for one in items} if priced else {}
-    plan = _plan(items, request, latest_s, config)
+    """The set of groups with the least loss, each of which leaves as a whole."""
+    plan = _plan(considered, request, latest_s, config, memo)
     if plan is None:
+        able = considered.able
         text = (
             f"{needed(request)}; no choice among {node_text(sum(len(group.nodes) for group in able))} "
             f"of {len(able)} {'candidate' if len(able) == 1 else 'candidates'} "
             f"frees them within {latest_s - request.cluster.now_s:.0f} s."
         )
-        return no_room(request, text, candidates(considered, None, shrink=config.shrink, priced=prices))
-    return _evict(request, considered, plan[0], config, plan[1], ending, prices)
+        return no_room(request, text, candidates(considered.offers, None))
+    return _evict(request, considered, plan[0], plan[1], ending)
 
 
 def _plan(
-    items: list[EvictionJob], request: Request, latest_s: float, config: EvictionConfig
+    considered: Considered, request: Request, latest_s: float, config: EvictionConfig, memo: Memo
 ) -> tuple[EvictionPlan, Turn] | None:
     """The exact solution, and when its checkpoints are written: at once, unless less is lost by waiting for
     those of other plans. Concurrent checkpoints: only if they lose less than serial ones.
     """
-    needed = request.shortage
+    needed, items = request.shortage, considered.items
     soon_s, later_s = at_once_s(request, latest_s), in_turn_s(request, latest_s)
-    best, waiting = best_plans(items, needed, (soon_s, later_s), config.step_s)
+    best, waiting = considered.best_plans(
+        needed, latest_s - request.cluster.now_s, (soon_s, later_s), config.step_s, memo
+    )
     if best is None or waiting is None:
         return None
     in_turn = waiting.loss_node_s < best.loss_node_s
@@ -288,19 +329,12 @@ def _plan(
 
 
 def _evict(
-    request: Request,
-    considered: tuple[VictimGroup, ...],
-    plan: EvictionPlan,
-    config: EvictionConfig,
-    when: Turn,
-    ending: Mapping[str, NodeRelease],
-    prices: Mapping[tuple[str, ...], EvictionJob],
+    request: Request, considered: Considered, plan: EvictionPlan, when: Turn, ending: Ending
 ) -> Proposal:
     """The hold, and the evictions of the plan. `when`: when its checkpoints are written. `ending`: jobs that
     leave by themselves.
     """
-    departures = {departure.item.job_ids: departure for departure in plan.departures}
-    chosen = [(group, departures[group.job_ids]) for group in considered if group.job_ids in departures]
+    chosen = [(considered.groups[departure.item.job_ids], departure) for departure in plan.departures]
     freed = [freed_nodes(group, departure) for group, departure in chosen]
     held = hold(request, tuple(name for nodes in freed for name in nodes))
     evictions = [
@@ -315,7 +349,7 @@ def _evict(
         if eviction.departure.method is Method.KILL
         for job in eviction.jobs
     )
-    actions = [action for eviction in evictions for action in _departures(request, eviction, when)]
+    actions = [action for eviction in evictions for action in departure_actions(request, eviction, when)]
     return Proposal(
         actions=(held, *actions),
         rationale=rationale(
@@ -323,7 +357,7 @@ def _evict(
             f"{needed(request)}: {in_words(evictions)}; "
             f"{hours_text(lost_node_s)} node-hours are lost and the nodes are free in "
             f"{when.saved_by_s - now_s:.0f} s.",
-            candidates=candidates(considered, plan, shrink=config.shrink, priced=prices),
+            candidates=candidates(considered.offers, plan),
             loss_node_s=lost_node_s,
             ready_s=max(request.releasing_s, when.saved_by_s),
         ),
@@ -351,18 +385,6 @@ def item_of(group: VictimGroup, config: EvictionConfig, ahead_s: float = 0.0) ->
         bandwidth_share=min(1.0, len(job.nodes) * config.node_gb_s / config.aggregate_gb_s),
         application_wait_s=wait_s(job, item.application_s),
     )
-
-
-def _departures(request: Request, eviction: GroupDeparture, when: Turn) -> list[Action]:
-    """The actions by which the jobs of an eviction leave or shrink."""
-    actions: list[Action] = []
-    method = eviction.departure.method
-    for job in eviction.jobs:
-        if method is Method.SHRINK:
-            actions.append(shrink(request, job, frozenset(eviction.nodes)))
-            continue
-        actions.extend(leave_actions(request, job, method, when))
-    return actions
 
 
 EVICTION = Policy(

@@ -41,7 +41,7 @@ class Terms:
     """By urgent job: the jobs that do not leave for it, though the site allows it."""
     sharing: Mapping[str, SharedCeiling] = field(default_factory=dict[str, SharedCeiling])
     """By urgent job: the ceiling that it shares with others. Such a job is served after all others, and does
-    not wait."""
+    not wait. What is said of it counts only if it has room."""
 
     def turn(self, urgent: UrgentJob, config: LeastPriceConfig) -> Urgency:
         """Sorts the urgent jobs of the decision."""

@@ -60,6 +60,30 @@ class SharedCeiling:
         return sum(before.get(one, 0.0) + evictions_node_s.get(one, 0.0) for one in sorted(self.payers))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CeilingUse:
+    """What of the ceilings that hold for an urgent job is used, in node-seconds."""
+
+    before_node_s: float
+    allowed_node_s: float
+
+    @classmethod
+    def of(
+        cls, request: Request, config: LeastPriceConfig, sharing: Mapping[str, SharedCeiling]
+    ) -> "CeilingUse":
+        """`sharing`: the ceilings of the urgent jobs that share theirs, by id."""
+        cluster, job_id = request.cluster, request.urgent.job.job_id
+        ceiling = sharing.get(job_id) or SharedCeiling.of(cluster, (job_id,))
+        return cls(
+            before_node_s=ceiling.before_node_s(cluster, request.evictions_node_s),
+            allowed_node_s=ceiling.count * ceiling_node_s(cluster, config),
+        )
+
+    def exceeds(self, cost_node_s: int) -> bool:
+        """Whether a start may not cost so much. 0 is always allowed."""
+        return cost_node_s > 0 and self.before_node_s + cost_node_s > self.allowed_node_s
+
+
 def refusal_of(
     request: Request,
     given: Proposal,
@@ -76,16 +100,15 @@ def refusal_of(
         sharing: the ceilings of the urgent jobs that share theirs, by id.
         at_s: when its evictions begin. None: now.
     """
-    cluster, job_id = request.cluster, request.urgent.job.job_id
+    cluster = request.cluster
     cost_node_s = evictions_node_s(given.actions, cluster, at_s)
     kills_node_s = evictions_loss_node_s(given.actions, cluster, at_s)
     text = f"{request.shortage} more nodes would cost {hours_text(cost_node_s)} node-hours"
-    ceiling = sharing.get(job_id) or SharedCeiling.of(cluster, (job_id,))
-    before_node_s = ceiling.before_node_s(cluster, request.evictions_node_s)
-    allowed_node_s = ceiling.count * ceiling_node_s(cluster, config)
-    if cost_node_s and before_node_s + cost_node_s > allowed_node_s:
+    use = CeilingUse.of(request, config, sharing)
+    if use.exceeds(cost_node_s):
+        before_node_s = use.before_node_s
         after = f" after {hours_text(before_node_s)} before" if before_node_s else ""
-        limit = hours_text(allowed_node_s)
+        limit = hours_text(use.allowed_node_s)
         return f"{text}{after}, the ceiling is {limit} (ceiling_machine_hours). No job is evicted."
     if config.budget_machine_hours is None:
         return None

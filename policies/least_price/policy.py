@@ -40,7 +40,6 @@ from makeway.policies.common.proposals import (
     no_room,
 )
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, rationale, room_sooner_s
-from makeway.policies.common.victims import VictimGroup
 from makeway.policies.common.waiting import (
     Waiting,
     allowed_until_s,
@@ -49,27 +48,27 @@ from makeway.policies.common.waiting import (
     writing_s,
 )
 from makeway.policies.contract import Policy
-from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.joint.serving import jointly
 from makeway.policies.least_price.bursts import OwnService, Terms
-from makeway.policies.least_price.ceiling import machine_node_s, refusal_of
+from makeway.policies.least_price.ceiling import CeilingUse, machine_node_s, refusal_of
 from makeway.policies.least_price.chances import pays_to_wait
 from makeway.policies.least_price.components import rules_of
 from makeway.policies.least_price.ends import is_left_to_end, wait_of
 from makeway.policies.least_price.joint import decide_together
-from makeway.policies.least_price.prices import Price, lost_node_s, price_node_s, priced
+from makeway.policies.least_price.prices import lost_node_s
+from makeway.policies.least_price.rooms import Rooms
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Cluster, Decision, OperationKind
-from makeway.policies.programme.items import EvictionJob
+from makeway.policies.programme.memo import Memo
 from makeway.policies.safety.prices import hours_text, killed_node_s
 
 
 def decide(cluster: Cluster, config: LeastPriceConfig) -> Decision:
     """Make way for every urgent job that needs nodes, in the order of `urgency`."""
-    return decide_together(cluster, config, _one_by_one)
+    return decide_together(cluster, config, partial(_one_by_one, memo=Memo()))
 
 
-def _one_by_one(cluster: Cluster, config: LeastPriceConfig, terms: Terms) -> OwnService:
+def _one_by_one(cluster: Cluster, config: LeastPriceConfig, terms: Terms, memo: Memo) -> OwnService:
     """The decision in which each urgent job is served for itself."""
 
     def decided(pricing: _Pricing) -> Decision:
@@ -86,11 +85,12 @@ def _one_by_one(cluster: Cluster, config: LeastPriceConfig, terms: Terms) -> Own
             jointly=partial(jointly, rules=rules_of(cluster, config)),
         )
 
-    pricing = _Pricing(cluster=cluster, config=config, terms=terms)
+    rooms = Rooms(cluster=cluster, config=config, memo=memo)
+    pricing = _Pricing(cluster=cluster, config=config, terms=terms, rooms=rooms)
     decision = decided(pricing)
     if pricing.waits and pricing.lacking:
         # A job that waits keeps its nodes from the others.
-        without = _Pricing(cluster=cluster, config=config, terms=terms, may_wait=False)
+        without = _Pricing(cluster=cluster, config=config, terms=terms, rooms=rooms, may_wait=False)
         at_once = decided(without)
         if serves_more(at_once, decision, pricing.lacking, cluster):
             pricing, decision = without, at_once
@@ -104,6 +104,7 @@ class _Pricing:
     cluster: Cluster
     config: LeastPriceConfig
     terms: Terms
+    rooms: Rooms
     may_wait: bool = True
     """Whether a start below the ceiling may wait in its hold."""
     waits: bool = False
@@ -118,9 +119,12 @@ class _Pricing:
         if request.places:
             return self._serve_place(request)
         now_s, config, job = self.cluster.now_s, self.config, request.urgent.job
-        latest_s, shares = self._latest_s(request), job.job_id in self.terms.sharing
+        latest_s, shares = self.rooms.latest_s(request), job.job_id in self.terms.sharing
         if config.kills == "late" and self.cluster.capacities() and not (shares or config.is_vital(job)):
             return self._serve_shared(request, latest_s)
+        if shares and self._is_order_fixed() and self._is_too_dear(request, latest_s):
+            # What is said of it counts only if it has room: no choice needs to be found.
+            return no_room(request, "All evictions that make room cost more than the ceilings.")
         later = self._by_deadline(request, latest_s)
         if not makes_room(later):
             self._note_lack(request)
@@ -143,13 +147,6 @@ class _Pricing:
             return self._wait_in_hold(request, best, until_s)
         return best if refusal is None else no_room(request, refusal, best.rationale.candidates)
 
-    def _latest_s(self, request: Request) -> float:
-        """When the jobs must have left. A late job is served as if it had been submitted now, if at all."""
-        config = self.config
-        late = request.late and config.late == "evict"
-        deadline_s = self.cluster.now_s + config.start_within_s if late else request.deadline_s
-        return deadline_s - config.margin_s
-
     def _note_lack(self, request: Request) -> None:
         """There is no room for an urgent job."""
         if not request.late or self.config.late == "evict":
@@ -161,7 +158,9 @@ class _Pricing:
         instant_s = job.waits_since_s + self.config.instant_s
         if not now_s < instant_s < latest_s or request.releasing_s > instant_s:
             return later
-        at_once = self._room(request, instant_s)
+        if self._refuses(request, later, now_s) and self._is_too_dear(request, latest_s):
+            return later
+        at_once = self.rooms.by(request, instant_s)
         if not makes_room(at_once) or self._refuses(request, at_once, now_s):
             return later
         if self.config.is_vital(job):
@@ -171,7 +170,7 @@ class _Pricing:
 
     def _serve_place(self, request: Request) -> Proposal:
         """The same within the placement in which a start by the deadline costs least."""
-        latest_s = self._latest_s(request)
+        latest_s = self.rooms.latest_s(request)
         within = cheapest_place(
             request,
             lambda within: self._by_deadline(within, latest_s),
@@ -207,39 +206,6 @@ class _Pricing:
         self.waits |= given.again_s is not None and given.rationale.ready_s is not None
         return given
 
-    def _room(
-        self,
-        request: Request,
-        latest_s: float,
-        ending: Mapping[str, NodeRelease] = MappingProxyType({}),
-        price: Price = price_node_s,
-    ) -> Proposal:
-        """The least price for which the jobs have left by `latest_s`. Without a hold: there is no way.
-
-        `ending`: jobs that leave by themselves in time, by id. `price`: what counts; on shared nodes, any
-        other one is lost work.
-        """
-        config, now_s = self.config, self.cluster.now_s
-        within_s = max(0.0, latest_s - now_s)
-
-        def pricing(item: EvictionJob, group: VictimGroup) -> EvictionJob:
-            parallel = config.checkpoints == "parallel"
-            return priced(item, group, now_s, within_s, parallel=parallel, price=price)
-
-        settings = EvictionConfig(
-            start_within_s=config.start_within_s,
-            margin_s=config.margin_s,
-            # What of it does not lie between a start at an instant and the deadline.
-            leave_s=max(0.0, config.leave_s - (self._latest_s(request) - latest_s)),
-            step_s=config.step_s,
-            hold_slack_s=config.hold_slack_s,
-            # Jobs that share nodes leave one by one, as by policy "eviction", only if none may shrink.
-            shrink=config.shrink and not self.cluster.shared_nodes(),
-        )
-        asked = replace(request, deadline_s=latest_s + config.margin_s)
-        given = make_room(asked, settings, ending, pricing, by_loss=price is not price_node_s)
-        return replace(given, rationale=replace(given.rationale, deadline_s=request.deadline_s))
-
     def _allowed_room(
         self,
         request: Request,
@@ -249,12 +215,14 @@ class _Pricing:
         """The least price for which the jobs have left by `latest_s`. If a limit refuses it: the least cost,
         else the least lost work, if no limit refuses that.
         """
-        given, now_s = self._room(request, latest_s, ending), self.cluster.now_s
+        given, now_s = self.rooms.by(request, latest_s, ending), self.cluster.now_s
         if not makes_room(given) or not self._refuses(request, given, now_s):
             return given
-        others = [cost_node_s] if any(job.past_evictions for job in self.cluster.jobs) else []
+        if not ending and self._is_too_dear(request, latest_s):
+            return given
+        others = [cost_node_s] if self.rooms.has_past_evictions() else []
         for price in (*others, lost_node_s) if killed_node_s(given.actions, self.cluster) else others:
-            other = self._room(request, latest_s, ending, price)
+            other = self.rooms.by(request, latest_s, ending, price)
             if makes_room(other) and not self._refuses(request, other, now_s):
                 return other
         return given
@@ -296,7 +264,7 @@ class _Pricing:
         ending = ends_by(self.cluster, latest_s - 2.0 * config.leave_s)
         if not ending:
             return None
-        given = self._room(request, latest_s, ending)
+        given = self.rooms.by(request, latest_s, ending)
         until_s = latest_s - config.leave_s - self._writing_s(request, given)
         if self.cluster.now_s >= until_s or not is_left_to_end(given, ending, self.cluster):
             return None
@@ -379,6 +347,19 @@ class _Pricing:
         vital = self.config.is_vital(request.urgent.job)
         own = None if vital else refusal_of(request, given, self.config, self.terms.sharing, at_s)
         return own is not None or loss_refusal(request, given, at_s) is not None
+
+    def _is_too_dear(self, request: Request, latest_s: float) -> bool:
+        """Whether the ceiling refuses whatever could be chosen so that the jobs have left by `latest_s`, or
+        sooner, unless some are left to end. False: that is not known without a choice.
+        """
+        if self.config.is_vital(request.urgent.job):
+            return False
+        least_node_s = self.rooms.least_cost_node_s(request, latest_s)
+        return CeilingUse.of(request, self.config, self.terms.sharing).exceeds(least_node_s)
+
+    def _is_order_fixed(self) -> bool:
+        """Whether no urgent job can find room by coming before another one: all may have the same nodes."""
+        return len({job.eligible_nodes for job in self.cluster.waiting_urgent_jobs()}) == 1
 
     def _see_whether_others_cost(self, request: Request, given: Proposal) -> None:
         """An urgent job finds no room either if a limit refuses it for what others may lose in the end."""

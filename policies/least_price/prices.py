@@ -13,8 +13,9 @@ Differs from the paper:
     The time that a requested checkpoint takes is added. Of a setup, only what is done counts.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from makeway.policies.common.losses import cost_node_s
 from makeway.policies.common.victims import VictimGroup
@@ -74,6 +75,21 @@ def priced(
         application_wait_s=0.0,
         alone=alone,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TotalPricing:
+    """`priced` as a value, so that what leaving costs is worked out once for equal ones. No time limits it:
+    checkpoints that are too late are left out later.
+    """
+
+    now_s: float
+    parallel: bool
+    price: Price
+
+    def __call__(self, item: EvictionJob, group: VictimGroup) -> EvictionJob:
+        """The item with the total price of each way to leave."""
+        return priced(item, group, self.now_s, math.inf, parallel=self.parallel, price=self.price)
 
 
 def _in_time(duration_s: float | None, within_s: float) -> float | None:

@@ -27,6 +27,8 @@ from makeway.policies.programme.knapsack import PriceWeights, ProgrammeItems, du
 _FIRST_CORE = 12
 """The first guess leaves about this many items undecided."""
 _BISECTIONS = 60
+_ROUNDING = 1e-9
+"""What rounding errors of a cost are below, as a share of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,6 +80,11 @@ class FixingProblem:
             self.most_evictions + 1.0
         ) + evictions
         return cost
+
+    def least_loss(self, cost: float) -> int:
+        """What choices lose at least that cost so much or more, whatever the rest of the cost is."""
+        each = (self.steps + 1.0) * (self.most_evictions + 1.0)
+        return max(0, math.floor(cost / each * (1.0 - _ROUNDING)) - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

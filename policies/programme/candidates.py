@@ -9,68 +9,75 @@ Differs from the paper:
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from types import MappingProxyType
 
 from makeway.policies.common.requests import node_text
 from makeway.policies.common.shrinking import spare_nodes
 from makeway.policies.common.victims import VictimGroup, stays
-from makeway.policies.model import Candidate, Method
+from makeway.policies.model import Candidate, Method, changed
 from makeway.policies.programme.items import Departure, EvictionJob
 from makeway.policies.programme.knapsack import EvictionPlan
 
+Offers = Mapping[tuple[str, ...], tuple[Candidate, ...]]
+"""The candidates of each group, by its jobs; none of them is chosen."""
 
-def candidates(
+
+def offers(
     considered: tuple[VictimGroup, ...],
-    plan: EvictionPlan | None,
     *,
     shrink: bool,
     priced: Mapping[tuple[str, ...], EvictionJob] = MappingProxyType({}),
-) -> tuple[Candidate, ...]:
+) -> Offers:
     """Every group with the price of each way to leave; a group that may not be evicted, with the reason.
 
     Args:
         considered: the groups.
-        plan: what is chosen among them. None: nothing.
         shrink: whether malleable jobs may give nodes without leaving.
         priced: the items that they are compared by, by their jobs. Empty: they are compared by lost work.
     """
-    chosen = {} if plan is None else {leaver.item.job_ids: leaver for leaver in plan.departures}
-    found: list[Candidate] = []
-    for group in considered:
-        prices: tuple[tuple[Method, int, float | None], ...] = (
-            (Method.KILL, group.loss_node_s, 0.0),
-            (Method.APPLICATION, 0, group.application_s),
-            (Method.SYSTEM, 0, group.system_s),
+    return {group.job_ids: _offers_of(group, shrink, priced.get(group.job_ids)) for group in considered}
+
+
+def _offers_of(group: VictimGroup, shrink: bool, item: EvictionJob | None) -> tuple[Candidate, ...]:
+    if group.protected_by:
+        return (stays(group),)
+    prices: tuple[tuple[Method, int, float | None], ...] = (
+        (Method.KILL, group.loss_node_s, 0.0),
+        (Method.APPLICATION, 0, group.application_s),
+        (Method.SYSTEM, 0, group.system_s),
+    )
+    spare = len(spare_nodes(group)) if shrink else 0
+    if spare:
+        prices = ((Method.SHRINK, 0, 0.0), *prices)
+    return tuple(
+        Candidate(
+            job_ids=group.job_ids,
+            method=method,
+            node_count=spare if method is Method.SHRINK else len(group.nodes),
+            loss_node_s=lost_node_s,
+            delay_s=delay_s,
+            price_node_s=None if item is None else item.cost_node_s(method),
+            note=f"could give {node_text(spare)}" if method is Method.SHRINK else "",
         )
-        if group.protected_by:
-            prices = ()
-            found.append(stays(group))
-        spare = len(spare_nodes(group)) if prices and shrink else 0
-        if spare:
-            prices = ((Method.SHRINK, 0, 0.0), *prices)
-        leaver, item = chosen.get(group.job_ids), priced.get(group.job_ids)
-        for method, lost_node_s, delay_s in prices:
-            if delay_s is not None:
-                taken = leaver is not None and leaver.method is method
-                found.append(
-                    Candidate(
-                        job_ids=group.job_ids,
-                        method=method,
-                        node_count=_candidate_nodes(group, method, spare, leaver),
-                        loss_node_s=lost_node_s,
-                        delay_s=delay_s,
-                        chosen=taken,
-                        price_node_s=None if item is None else item.cost_node_s(method),
-                        note=f"could give {node_text(spare)}" if method is Method.SHRINK else "",
-                    )
-                )
-    return tuple(found)
+        for method, lost_node_s, delay_s in prices
+        if delay_s is not None
+    )
 
 
-def _candidate_nodes(group: VictimGroup, method: Method, spare: int, leaver: Departure | None) -> int:
-    """How many nodes the group frees in this way; by shrinking, as many as are taken, else as many as it
-    could give.
-    """
-    if method is not Method.SHRINK:
-        return len(group.nodes)
-    return leaver.given_node_count if leaver is not None and leaver.method is method else spare
+def candidates(found: Offers, plan: EvictionPlan | None) -> tuple[Candidate, ...]:
+    """All candidates, with those that a plan chooses. None: nothing is chosen."""
+    departures = () if plan is None else plan.departures
+    taken = {
+        one.item.job_ids: tuple(_taken(each, one) for each in found[one.item.job_ids]) for one in departures
+    }
+    return tuple(chain.from_iterable({**found, **taken}.values()))
+
+
+def _taken(candidate: Candidate, departure: Departure) -> Candidate:
+    """A candidate of a group that leaves or shrinks, which frees as many nodes by shrinking as are taken."""
+    if candidate.method is not departure.method:
+        return candidate
+    if departure.method is Method.SHRINK:
+        return changed(candidate, chosen=True, node_count=departure.given_node_count)
+    return changed(candidate, chosen=True)

@@ -78,6 +78,30 @@ def best_plans(
     return [found[deadline_s] for deadline_s in deadlines_s]
 
 
+def least_loss_node_s(
+    items: Sequence[EvictionJob], node_count_needed: int, deadline_s: float, step_s: float
+) -> int:
+    """No choice that frees so many nodes by the deadline loses less. 0: that is not known, as where there are
+    too few nodes. It takes a part of the time of `best_plans`.
+    """
+    chosen_from = ProgrammeItems.of(items, node_count_needed)
+    if deadline_s < 0.0 or not 0 < chosen_from.lacking <= chosen_from.extra_node_count:
+        return 0
+    problem = FixingProblem.of(chosen_from, math.floor(deadline_s / step_s), step_s)
+    return problem.least_loss(CostBound.of(problem).least)
+
+
+def in_steps(
+    items: Sequence[EvictionJob], node_count_needed: int, deadlines_s: Sequence[float], step_s: float
+) -> tuple[float, ...]:
+    """What of the deadlines decides on the best plans: in which step each is. If time may have to get
+    coarser, the deadlines themselves do.
+    """
+    if _cells(items, node_count_needed, max(deadlines_s), step_s) > MOST_CELLS:
+        return tuple(deadlines_s)
+    return tuple(math.floor(deadline_s / step_s) for deadline_s in deadlines_s)
+
+
 def _cells(items: Sequence[EvictionJob], needed: int, deadline_s: float, step_s: float) -> float:
     """How many cells the programme has."""
     return len(items) * max(needed, 0) * (deadline_s / step_s + 1.0)

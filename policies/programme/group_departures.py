@@ -11,12 +11,12 @@ Differs from the paper:
 
 from dataclasses import dataclass
 
-from makeway.policies.common.requests import node_text
-from makeway.policies.common.shrinking import spare_nodes
+from makeway.policies.common.requests import Request, node_text
+from makeway.policies.common.shrinking import shrink, spare_nodes
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.model import Job, Method
+from makeway.policies.model import Action, Job, Method
 from makeway.policies.programme.items import Departure
-from makeway.policies.programme.leaving import WORDS
+from makeway.policies.programme.leaving import WORDS, Turn, leave_actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,18 @@ def freed_nodes(group: VictimGroup, departure: Departure) -> tuple[str, ...]:
         return group.nodes
     spare = spare_nodes(group)
     return spare[len(spare) - departure.given_node_count :]
+
+
+def departure_actions(request: Request, eviction: GroupDeparture, when: Turn) -> list[Action]:
+    """The actions by which the jobs leave or shrink. `when`: when the checkpoints are written."""
+    actions: list[Action] = []
+    method = eviction.departure.method
+    for job in eviction.jobs:
+        if method is Method.SHRINK:
+            actions.append(shrink(request, job, frozenset(eviction.nodes)))
+            continue
+        actions.extend(leave_actions(request, job, method, when))
+    return actions
 
 
 def in_words(evictions: list[GroupDeparture]) -> str:

@@ -1,12 +1,13 @@
 """The search by bounds and fixing against the exact programme: the same plans, ties included, at any size."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from makeway.policies.model import Method
 from makeway.policies.programme import fixing
-from makeway.policies.programme.fixing import best_plans
+from makeway.policies.programme.fixing import best_plans, in_steps, least_loss_node_s
 from makeway.policies.programme.items import EvictionJob
 from makeway.policies.programme.knapsack import solve
 from tests.policies.programme.knapsack_items import STEP_S, item, ways
@@ -112,3 +113,51 @@ def test_what_cannot_be_weighed_or_counted_is_refused() -> None:
         best_plans([item("a", 1, 1 << 62)], 1, (60.0,), 60.0)
     with pytest.raises(ValueError, match="step_s"):
         best_plans([item("a", 1)], 1, (60.0,), 0.0)
+
+
+def test_no_choice_loses_less_than_the_bound_says() -> None:
+    rng = random.Random(3605)
+    bounds, losses = 0, 0
+    for size in (*(rng.randint(1, 40) for _ in range(400)), 300, 300, 300):
+        items = drawn_items(rng, size, 20)
+        needed = rng.randint(0, sum(job.node_count for job in items) + 1)
+        deadline_s = rng.randint(0, 12) * STEP_S
+        bound = least_loss_node_s(items, needed, deadline_s, STEP_S)
+        (plan,) = best_plans(items, needed, (deadline_s,), STEP_S)
+        assert 0 <= bound <= (0 if plan is None else plan.loss_node_s)
+        if plan is not None and size == 300:
+            bounds, losses = bounds + bound, losses + plan.loss_node_s
+    assert bounds > 0.99 * losses > 0.0
+
+
+def test_nothing_is_known_of_impossible_and_trivial_questions() -> None:
+    items = [item("a", 2, 7), item("b", 2, 9)]
+    assert [least_loss_node_s(items, needed, 60.0, 60.0) for needed in (0, 1, 4, 5)] == [0, 2, 15, 0]
+    assert least_loss_node_s(items, 1, -1.0, 60.0) == 0
+    giver = EvictionJob(job_ids=("a",), node_count=4, loss_node_s=5, spare_node_count=3)
+    assert least_loss_node_s([giver], 2, 60.0, 60.0) == 0
+
+
+def test_deadlines_in_one_step_have_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(3606)
+    for _ in range(100):
+        items, step = drawn_items(rng, 20, 10), rng.randint(0, 8)
+        monkeypatch.setattr(fixing, "SMALL_CELLS", rng.choice((-1, 3_000_000)))
+        first_s, second_s = (STEP_S * (step + rng.random()) for _ in range(2))
+        assert in_steps(items, 30, (first_s, second_s), STEP_S) == (step, step)
+        assert best_plans(items, 30, (first_s,), STEP_S) == best_plans(items, 30, (second_s,), STEP_S)
+    monkeypatch.setattr(fixing, "MOST_CELLS", 1)
+    assert in_steps(items, 30, (first_s, second_s), STEP_S) == (first_s, second_s)
+
+
+def test_a_checkpoint_that_takes_too_long_is_as_none() -> None:
+    """Prices need not leave it out, unless it takes no time of others."""
+    rng = random.Random(3607)
+    for _ in range(200):
+        items, deadline_s = drawn_items(rng, 20, 10), rng.uniform(0.0, 300.0)
+        short = [
+            replace(one, system_s=None) if one.system_s is not None and one.system_s > deadline_s else one
+            for one in items
+        ]
+        plans = [best_plans(each, 30, (deadline_s,), STEP_S)[0] for each in (items, short)]
+        assert ways(plans[0]) == ways(plans[1])
