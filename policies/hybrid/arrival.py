@@ -25,6 +25,7 @@ from makeway.policies.common.requests import (
     Proposal,
     Request,
     candidates_of,
+    gone_by,
     needed,
     node_text,
     rationale,
@@ -128,10 +129,12 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
 
 
 def _preempt_on_shared_nodes(request: Request, demand: Resources, config: HybridConfig) -> Proposal:
-    """As PAA, job by job: a job that was chosen and turns out not to be needed stays."""
+    """As PAA, job by job: a job that was chosen and turns out not to be needed stays. What leaves anyway by
+    the deadline counts as gone, as on whole nodes.
+    """
     now_s = request.cluster.now_s
     grace_s = min(config.warning_s, request.deadline_s - now_s)
-    considered = candidates_of(request, now_s + grace_s)
+    considered = candidates_of(request, request.deadline_s)
     able = [job for job in considered.jobs if job.job_id not in considered.protected_by]
     overheads = {job.job_id: preemption_overhead([(job, way_out(job, grace_s))], now_s) for job in able}
     ranked = sorted(able, key=lambda job: (overheads[job.job_id].ranked_node_s, job.job_id))
@@ -149,7 +152,16 @@ def _preempt_on_shared_nodes(request: Request, demand: Resources, config: Hybrid
         grace_s,
         _job_candidates(considered, ranked, chosen, overheads, grace_s),
         by_price=any(overhead.is_raised for overhead in overheads.values()),
+        anyway_s=_gone_s(request, frozenset(nodes)),
     )
+
+
+def _gone_s(request: Request, nodes: frozenset[str]) -> float:
+    """When the last job has left these nodes that leaves anyway by the deadline; now, if none does."""
+    gone = gone_by(request, request.deadline_s)
+    there = [job for job in request.cluster.holders() if not nodes.isdisjoint(job.nodes)]
+    leaving = (gone[job.job_id].by_s for job in there if job.job_id in gone)
+    return max(leaving, default=request.cluster.now_s)
 
 
 def _preempt(
@@ -160,8 +172,11 @@ def _preempt(
     candidates: tuple[Candidate, ...],
     *,
     by_price: bool,
+    anyway_s: float = 0.0,
 ) -> Proposal:
-    """The hold, and the preemption of these jobs. `by_price`: whether past evictions count in the order."""
+    """The hold, and the preemption of these jobs. `by_price`: whether past evictions count in the order.
+    `anyway_s`: when others have left the nodes.
+    """
     now_s = request.cluster.now_s
     actions: list[Action] = [held]
     for job, method in leaving:
@@ -179,7 +194,7 @@ def _preempt(
             f"{needed(request)}: preempt {named}, {order}.",
             candidates=candidates,
             loss_node_s=preemption_overhead(leaving, now_s).lost_node_s,
-            ready_s=max(request.releasing_s, now_s + (grace_s if warned else 0.0)),
+            ready_s=max(request.releasing_s, anyway_s, now_s + (grace_s if warned else 0.0)),
         ),
     )
 

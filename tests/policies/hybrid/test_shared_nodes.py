@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.policies.common.departures import COMPLETING_S, LEAVE_S
 from makeway.policies.contract import Policy
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.policy import CUA_SPAA, CUP_PAA, N_PAA, N_SPAA
@@ -11,6 +12,7 @@ from makeway.policies.model import (
     CheckpointSpec,
     Decision,
     JobKind,
+    JobState,
     Method,
     NodeState,
     Notice,
@@ -98,6 +100,30 @@ def test_a_malleable_job_is_warned_and_does_not_shrink(waiting: Build) -> None:
     assert victims(decision) == [("m", Method.SYSTEM)]
     (requeue,) = [action for action in decision.actions if isinstance(action, Requeue)]
     assert requeue.not_after_s == NOW_S + 120.0
+
+
+@pytest.mark.parametrize(
+    ("within_s", "gone", "ready_s"),
+    [
+        (600.0, ["needed"], NOW_S + COMPLETING_S + LEAVE_S),  # what completes is gone by the deadline
+        (140.0, ["large", "needed"], NOW_S),  # it may be there after the deadline
+    ],
+)
+def test_a_job_that_is_completing_counts_as_gone_by_the_deadline(
+    waiting: Build, within_s: float, gone: list[str], ready_s: float
+) -> None:
+    """On n0, one CPU is missing that is coming free, or those of the large job."""
+    cluster = shared(
+        part("large", "n0", amounts(2), start_s=NOW_S - 1.0),
+        part("over", "n0", amounts(1), state=JobState.COMPLETING),
+        part("rest", "n0", amounts(4), preemptible=False),
+        part("needed", "n1", amounts(8), start_s=NOW_S - 500.0),
+        waiting("u", 2, demand=amounts(2)),
+        node_count=2,
+    )
+    decision = N_PAA.decide(cluster, HybridConfig(start_within_s=within_s))
+    assert sorted(job_id for job_id, _ in victims(decision)) == gone
+    assert decision.rationale[0].ready_s == ready_s
 
 
 def test_without_enough_room_no_job_leaves(waiting: Build) -> None:
