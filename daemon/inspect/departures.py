@@ -39,9 +39,14 @@ class DepartureFate(Enum):
 
 
 def decided_for(operation: Operation) -> frozenset[tuple[str, float]]:
-    """What was allowed to open and to extend an operation: the job and the time of each decision."""
+    """What was allowed to open and to extend an operation: the job, or the announcement, and the time of each
+    decision. An announced job takes over the operation of its announcement.
+    """
+    names = {operation.for_job_id}
+    if operation.notice is not None:
+        names.add(operation.notice.notice_id)
     instants = {operation.opened_s, *(_planned_s(operation, task) for task in operation.tasks)}
-    return frozenset((operation.for_job_id, at_s) for at_s in instants)
+    return frozenset((name, at_s) for name in names for at_s in instants)
 
 
 def fate_of(
