@@ -10,8 +10,6 @@ Reference: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloa
 """
 
 import csv
-import gzip
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -21,7 +19,8 @@ from pathlib import Path
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
 from makeway.simharness.workloads.classes import ClassName, ClassRule
 from makeway.simharness.workloads.job import SimJob
-from makeway.simharness.workloads.swf import TraceError, open_text, shown
+from makeway.simharness.workloads.swf import TraceError
+from makeway.simharness.workloads.text_files import DAMAGE, FileKind, open_text, shown
 
 OPENB_NODES = (Resources.of({CPU: 96, MEMORY: 393_216, GPU: 8}),) * 8
 """The machine of an openb workload by default: eight of the trace's commonest nodes with eight GPUs."""
@@ -31,6 +30,7 @@ OPENB_CLASSES = (
 )
 """Latency-sensitive pods are urgent, best-effort ones may be evicted."""
 
+_CSV = FileKind(noun="a CSV file of openb", error=TraceError)
 _POD_COLUMNS = (
     "name",
     "cpu_milli",
@@ -60,9 +60,9 @@ class OpenbPods:
 def is_openb(path: Path) -> bool:
     """Whether the file begins like a list of pods."""
     try:
-        with open_text(path) as stream:
-            return stream.readline().startswith("name,cpu_milli,")
-    except (TraceError, EOFError, zlib.error, OSError):
+        with open_text(path, _CSV) as file:
+            return file.stream.readline().startswith("name,cpu_milli,")
+    except (TraceError, *DAMAGE):
         return False
 
 
@@ -155,16 +155,20 @@ def _resources(cpus: int, memory_mb: int, gpus: int, model: str) -> Resources:
 def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
     """The rows of a CSV file with these columns, and others, each with its line number."""
     try:
-        with open_text(path) as stream:
-            reader = csv.DictReader(stream)
+        with open_text(path, _CSV) as file:
+            reader = csv.DictReader(file.stream)
             missing = [name for name in columns if name not in (reader.fieldnames or ())]
             if missing:
                 raise TraceError(
                     f"{path}: it has no column {missing[0]}; accepted: CSV with {', '.join(columns)}"
                 )
-            for row in reader:
-                yield reader.line_num, {name: row.get(name) or "" for name in columns}
-    except (EOFError, zlib.error, gzip.BadGzipFile, csv.Error) as error:
+            try:
+                for row in reader:
+                    yield reader.line_num, {name: row.get(name) or "" for name in columns}
+            except DAMAGE as error:
+                line = reader.line_num + 1
+                raise TraceError(f"{path}, line {line}: {file.complaint(error)}") from error
+    except csv.Error as error:
         raise TraceError(f"{path}: cannot be read: {shown(str(error))}") from error
 
 
