@@ -87,6 +87,10 @@ def load_history(source: HistorySource) -> PastPeriod:
         if source.partition is None or job.partition == source.partition
     ]
     if not any(job.runs for job in jobs):
+        if source.partition is not None:
+            raise HistoryError(
+                f"--partition {source.partition}: no job of it has started; accepted: another one"
+            )
         raise HistoryError(f"{source.exports[0]}: no job has started; accepted: an export with such jobs")
     return _Loading(source, rules, shape, jobs).history()
 

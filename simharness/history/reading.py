@@ -6,7 +6,6 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from makeway.adapters.slurm.accounting.rows import AccountingRow, BadExport, read_rows
-from makeway.daemon.errors import printable
 from makeway.simharness.history.source import HistoryError, HistorySource
 from makeway.simharness.workloads.text_files import DAMAGE, Compression, FileKind, open_text
 
@@ -30,7 +29,7 @@ def export_rows(source: HistorySource) -> Iterator[AccountingRow]:
         try:
             yield from read_rows(_lines(path, _EXPORT), zone)
         except BadExport as error:
-            raise HistoryError(f"{printable(str(path))}: {error}") from None
+            raise HistoryError(f"{path}: {error}") from None
 
 
 def machine_text(path: Path) -> str:
@@ -42,7 +41,7 @@ def machine_text(path: Path) -> str:
     try:
         return "".join(_lines(path, _MACHINE))
     except BadExport as error:
-        raise HistoryError(f"{printable(str(path))}: {error}") from None
+        raise HistoryError(f"{path}: {error}") from None
 
 
 def _lines(path: Path, kind: FileKind) -> Iterator[str]:

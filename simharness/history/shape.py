@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from makeway.adapters.slurm.accounting.jobs import AccountedRun
 from makeway.adapters.slurm.accounting.machine import MachineNode, read_machine
 from makeway.adapters.slurm.accounting.rows import BadExport
-from makeway.daemon.errors import printable
 from makeway.policies.model import MEMORY, Resources, dominant_share, without_numbers
 from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.history.reading import machine_text
@@ -77,7 +76,7 @@ def machine_shape(source: HistorySource) -> MachineShape:
     try:
         nodes = read_machine(machine_text(source.machine))
     except BadExport as error:
-        raise HistoryError(f"{printable(str(source.machine))}: {error}") from None
+        raise HistoryError(f"{source.machine}: {error}") from None
     if source.partition is not None:
         nodes = tuple(one for one in nodes if source.partition in one.partitions)
         if not nodes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import OneProblem
 from makeway.simharness.results.files import replacing
 from makeway.simharness.results.measures import Number
 from makeway.simharness.sweep.cell import CellResult, SweepCell
@@ -23,7 +23,7 @@ _LATER: Mapping[str, Cell] = {"limits": "none"}
 """The values of identifying columns that older files do not have."""
 
 
-class ResultsError(UserError):
+class ResultsError(OneProblem):
     """A file of results that cannot be read or written. The message names it and what is accepted."""
 
 

@@ -16,7 +16,6 @@ from math import isfinite
 from operator import attrgetter
 from pathlib import Path
 
-from makeway.daemon.errors import printable
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
 from makeway.simharness.workloads.classes import ClassName, ClassRule
 from makeway.simharness.workloads.job import SimJob
@@ -95,9 +94,7 @@ def read_pods(path: Path, *, skip_bad: bool = False) -> OpenbPods:
             job.job_id = f"{name}.{times}"
         jobs[job.job_id] = job
     if not jobs:
-        raise TraceError(
-            f"{printable(str(path))}: no pod that ran ({dropped} never did, {damage.lines} damaged)"
-        )
+        raise TraceError(f"{path}: no pod that ran ({dropped} never did, {damage.lines} damaged)")
     ordered = sorted(jobs.values(), key=attrgetter("submit_s"))
     return OpenbPods(jobs=ordered, dropped=dropped, bad=damage.lines)
 
@@ -129,7 +126,7 @@ def read_nodes(path: Path, *, model: str | None = None, count: int | None = None
         known = ", ".join(sorted(models - {""})) or "none"
         which = "nodes" if model is None else f"nodes with model {shown(model)}"
         accepted = f"{count or 1} or more, of the models {known}"
-        raise TraceError(f"{printable(str(path))}: it has {len(nodes)} {which}; accepted: {accepted}")
+        raise TraceError(f"{path}: it has {len(nodes)} {which}; accepted: {accepted}")
     return tuple(nodes[:count])
 
 
@@ -167,7 +164,7 @@ class _Damage:
     def found(self, line: int, complaint: str) -> None:
         """Take note of a line. Raises `TraceError` if lines are not skipped."""
         if not self.skip:
-            raise TraceError(f"{printable(str(self.path))}, line {line}: {complaint}")
+            raise TraceError(f"{self.path}, line {line}: {complaint}")
         self.lines += 1
 
 
@@ -201,9 +198,7 @@ def _header(path: Path, names: Sequence[str] | None, columns: Sequence[str]) -> 
     """The names of the columns of a file, by its first line. None: it is empty."""
     missing = [name for name in columns if name not in (names or ())]
     if missing or names is None:
-        raise TraceError(
-            f"{printable(str(path))}: it has no column {missing[0]}; accepted: CSV with {', '.join(columns)}"
-        )
+        raise TraceError(f"{path}: it has no column {missing[0]}; accepted: CSV with {', '.join(columns)}")
     return names
 
 

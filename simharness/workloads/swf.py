@@ -11,7 +11,7 @@ from itertools import islice
 from math import inf, isfinite
 from pathlib import Path
 
-from makeway.daemon.errors import UserError, printable
+from makeway.daemon.errors import OneProblem
 from makeway.simharness.workloads.text_files import DAMAGE, FileKind, TextFile, open_text, shown
 
 FIELDS = (
@@ -63,7 +63,7 @@ _BLOCK = 1024
 _MARK = ";"
 
 
-class TraceError(UserError):
+class TraceError(OneProblem):
     """A trace that cannot be read or written.
 
     The message is one line: the file, and what is accepted.
@@ -138,7 +138,7 @@ class SwfReader:
                     yield columns
                 first += len(block)
         if first == 1 and not self.bad:
-            raise TraceError(f"{printable(str(self.path))}: is empty; accepted: {SWF.accepted}")
+            raise TraceError(f"{self.path}: is empty; accepted: {SWF.accepted}")
 
     def _lines(self, file: TextFile) -> Iterator[str]:
         """The lines of the file; damage of the compression ends them."""
@@ -201,7 +201,7 @@ class SwfReader:
 
     def _damaged(self, line_number: int, complaint: str) -> None:
         if not self.skip_bad:
-            raise TraceError(f"{printable(str(self.path))}, line {line_number}: {complaint}")
+            raise TraceError(f"{self.path}, line {line_number}: {complaint}")
         self.bad += 1
 
 

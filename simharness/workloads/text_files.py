@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TextIO
 
-from makeway.daemon.errors import UserError, printable
+from makeway.daemon.errors import OneProblem
 
 
 class Compression(StrEnum):
@@ -52,7 +52,7 @@ class FileKind:
 
     noun: str
     """Such as "an SWF file"."""
-    error: type[UserError]
+    error: type[OneProblem]
     compressions: tuple[Compression, ...] = (Compression.GZIP,)
     """Those that are read."""
 
@@ -104,7 +104,7 @@ def open_text(path: Path, kind: FileKind, *, newline: str | None = None) -> Gene
     try:
         raw = path.open("rb")
     except IsADirectoryError:
-        raise kind.error(f"{printable(str(path))}: is a directory; accepted: {kind.accepted}") from None
+        raise kind.error(f"{path}: is a directory; accepted: {kind.accepted}") from None
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         raise _unreadable(path, kind, error) from error
     with raw:
@@ -119,9 +119,9 @@ def open_text(path: Path, kind: FileKind, *, newline: str | None = None) -> Gene
             yield TextFile(path=path, kind=kind, stream=stream, compression=compression)
 
 
-def _unreadable(path: Path, kind: FileKind, error: OSError | ValueError) -> UserError:
+def _unreadable(path: Path, kind: FileKind, error: OSError | ValueError) -> OneProblem:
     cause = error.strerror if isinstance(error, OSError) else None
-    return kind.error(f"{printable(str(path))}: cannot be read: {cause or error}; accepted: {kind.accepted}")
+    return kind.error(f"{path}: cannot be read: {cause or error}; accepted: {kind.accepted}")
 
 
 def _decompressed(raw: BufferedReader, compression: Compression | None) -> _Bytes:
@@ -138,20 +138,19 @@ def _decompressed(raw: BufferedReader, compression: Compression | None) -> _Byte
 
 def _compression(begin: bytes, path: Path, kind: FileKind) -> Compression | None:
     """What a file that begins so is compressed by. None: nothing."""
-    name = printable(str(path))
     for compression, magic in _MAGIC.items():
         if not begin.startswith(magic):
             continue
         if compression not in kind.compressions:
-            raise kind.error(f"{name}: is compressed by {compression}; accepted: {kind.accepted}")
+            raise kind.error(f"{path}: is compressed by {compression}; accepted: {kind.accepted}")
         return compression
     if begin.startswith(_UTF_16):
-        raise kind.error(f"{name}: is text in UTF-16; accepted: UTF-8")
+        raise kind.error(f"{path}: is text in UTF-16; accepted: UTF-8")
     for compression in kind.compressions:
         suffix = _SUFFIXES[compression]
         if path.suffix == suffix and begin:
             raise kind.error(
-                f"{name}: is named {suffix} and does not begin like {compression}; accepted: {kind.accepted}"
+                f"{path}: is named {suffix} and does not begin like {compression}; accepted: {kind.accepted}"
             )
     return None
 
