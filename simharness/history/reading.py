@@ -59,6 +59,8 @@ def _lines(path: Path, kind: FileKind) -> Iterator[str]:
                 yield line
         except DAMAGE as error:
             raise BadExport(f"line {number + 1}: {file.complaint(error)}") from None
+    if not number:
+        raise HistoryError(f"{path}: is empty; accepted: {kind.accepted}")
 
 
 def _zone(name: str | None) -> tzinfo | None:

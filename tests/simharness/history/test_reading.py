@@ -84,6 +84,16 @@ def test_what_is_not_read_is_named(source: HistorySource, tmp_path: Path) -> Non
         load_history(replace(source, exports=(tmp_path,)))
 
 
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"")])
+def test_an_empty_file_is_called_so(source: HistorySource, tmp_path: Path, content: bytes) -> None:
+    assert refused(source, content, "jobs") == (
+        "is empty; accepted: a file that sacct has written, plain, gzip, bzip2 or xz"
+    )
+    (tmp_path / "machine.txt").write_bytes(content)
+    with pytest.raises(HistoryError, match=r"machine.txt: is empty; accepted: a file that scontrol"):
+        machine_text(tmp_path / "machine.txt")
+
+
 def test_an_export_that_expands_without_end_is_refused(
     source: HistorySource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
