@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from makeway.daemon.cli.options import duration, resources
+from makeway.daemon.cli.options import NODES_MOST, duration, resources
 from makeway.simharness.cli import terminal
 from makeway.simharness.cli.options import FILE, NAMED_FILE, cache_options, scheduler_options
 from makeway.simharness.cli.output import require_outputs, write_page
@@ -70,7 +70,9 @@ class HistoryOptions:
 @click.option("--time-zone", "zone", help="Time zone of the days, and of times without one, such as UTC.")
 @click.option("--machine", type=_PATH, help="What scontrol printed of the machine: see --how.")
 @click.option(
-    "--nodes", type=click.IntRange(min=1), help="A machine of this many equal nodes, instead of --machine."
+    "--nodes",
+    type=click.IntRange(1, NODES_MOST),
+    help="A machine of this many equal nodes, instead of --machine.",
 )
 @click.option(
     "--node", type=resources, metavar="TRES", help="What each of --nodes has, where jobs share nodes."

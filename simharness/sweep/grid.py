@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from makeway.adapters.site.sections import Section
-from makeway.daemon.cli.options import YEAR_S, duration_s
+from makeway.daemon.cli.options import NODES_MOST, SEEDS_MOST, YEAR_S, duration_s
 from makeway.daemon.config import yaml_file
 from makeway.daemon.config.load import problems_of
 from makeway.daemon.config.policy_finder import SUFFIX, find_policy
@@ -31,11 +31,8 @@ _OF_LIMITS = ("max_loss_node_hours", "limits")
 """The settings that only concern policies that take something."""
 _DURATIONS = "or durations such as 5m"
 _SEED = Annotated[int, Field(ge=0, lt=2**32)]
-_SEEDS_MOST = 10_000
 _CELLS_MOST = 1_000_000
 """Each cell is a replay, and a file in the folder of finished cells."""
-_NODES_MOST = 10_000_000
-"""More than any machine has nodes, or processors."""
 
 
 def _seconds(text: str) -> float | str:
@@ -74,10 +71,10 @@ class GridSettings(Section):
         min_length=1,
         description="a list of node, processor, packed, or null for the trace's",
     )
-    node_count: tuple[Annotated[int, Field(ge=1, le=_NODES_MOST)] | None, ...] = Field(
+    node_count: tuple[Annotated[int, Field(ge=1, le=NODES_MOST)] | None, ...] = Field(
         default=(None,),
         min_length=1,
-        description=f"a list of whole numbers from 1 to {_NODES_MOST:,}, or null for the trace's",
+        description=f"a list of whole numbers from 1 to {NODES_MOST:,}, or null for the trace's",
     )
     urgent_share: tuple[Annotated[float, Field(ge=0, le=1)] | None, ...] = Field(
         default=(None,), min_length=1, description="a list of shares from 0 to 1, or null"
@@ -120,11 +117,11 @@ class Grid(Section):
         default=(None,), min_length=1, description="a list of W1 to W5, or null for the trace as it is"
     )
     seeds: (
-        Annotated[int, Field(ge=1, le=_SEEDS_MOST)]
-        | Annotated[tuple[_SEED, ...], Field(min_length=1, max_length=_SEEDS_MOST)]
+        Annotated[int, Field(ge=1, le=SEEDS_MOST)]
+        | Annotated[tuple[_SEED, ...], Field(min_length=1, max_length=SEEDS_MOST)]
     ) = Field(
         default=1,
-        description=f"how many seeds, from 1 to {_SEEDS_MOST:,}, or a list of 1 to {_SEEDS_MOST:,} whole "
+        description=f"how many seeds, from 1 to {SEEDS_MOST:,}, or a list of 1 to {SEEDS_MOST:,} whole "
         "numbers from 0 on",
     )
     settings: GridSettings = Field(default=GridSettings(), description="a mapping of lists")

@@ -61,6 +61,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("swarm --stories 1 --keep new/kept", "--keep new/kept: there is no folder new; make it first"),
         ("swarm --stories 1 --keep text", "Invalid value for '--keep': Directory 'text' is a file."),
         ("swarm --story bytes", "bytes: no story of the swarm: 'utf-8' codec can't decode byte 0xff"),
+        ("replay t.swf --nodes 1000000000", "Invalid value for '--nodes': 1000000000 is not in the range"),
+        ("replay t.swf --seeds 1000000000", "Invalid value for '--seeds': 1000000000 is not in the range"),
+        (f"{HISTORY} --nodes 1000000000", "Invalid value for '--nodes': 1000000000 is not in the range"),
         ("replay sub", "sub: is a directory; accepted: an SWF file, plain or gzip"),
     ],
 )  # fmt: skip
