@@ -48,6 +48,15 @@ class GridPolicy(Section):
     label: str = Field(default="", max_length=60, description="a text of at most 60 characters")
     settings: dict[str, Any] = Field(default={}, description="a mapping of the policy's own settings")
 
+    @field_validator("label")
+    @classmethod
+    def _may_be_shown(cls, label: str) -> str:
+        if not label.isprintable() or (label and not label.strip()):
+            raise ValueError(
+                f"{label!r} is not accepted; accepted: a text of at most 60 characters in one line"
+            )
+        return label
+
 
 class GridSettings(Section):
     """What else may vary; every combination runs. Each value is a list."""

@@ -128,6 +128,13 @@ def test_every_problem_is_one_line_without_names_of_pydantic(tmp_path: Path) -> 
     ("text", "message"),
     [
         ("seeds: 2", ":1: policies: this key is missing; accepted: a list of policies"),
+        ("policies: []", ":1: policies: an empty list is not accepted; accepted: a list of policies"),
+        (
+            'policies:\n- {name: eviction, label: "a\\tb"}',
+            r":2: policies.0.label: 'a\\tb' is not accepted; accepted: a text of at most 60",
+        ),
+        ("policies:\n- {name: eviction, label: ' '}", ":2: policies.0.label: ' ' is not accepted"),
+        ('policies: [none]\ntraces: ["a\\nb.swf"]', r":2: traces.0: a\\nb.swf: no such file; accepted"),
         ("policies: [evction]", ":1: policies.0: .*evction"),
         ("policies:\n- {name: eviction, settings: {kill: late}}", ":2: policies.0.settings: kill: .*kills"),
         (
