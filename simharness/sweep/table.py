@@ -73,8 +73,9 @@ def write_results(path: Path, cells: Sequence[SweepCell], results: Sequence[Cell
     ]
     schema = pyarrow.schema(fields, metadata={_VERSION: FORMAT.encode()})
     try:
-        with replacing(path) as part:
-            parquet.write_table(pyarrow.table(columns, schema=schema), part)
+        # Given a path, pyarrow deletes it when it cannot write: a link, or a device, would be gone.
+        with replacing(path) as part, part.open("wb") as file:
+            parquet.write_table(pyarrow.table(columns, schema=schema), file)
     except OSError as error:
         raise ResultsError(f"{path}: cannot be written: {error.strerror or error}") from None
 

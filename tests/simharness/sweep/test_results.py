@@ -43,6 +43,14 @@ def refused(path: Path) -> str:
     return str(caught.value).removeprefix(f"{path}: ")
 
 
+def test_a_link_that_cannot_be_written_through_stays(tmp_path: Path) -> None:
+    path = tmp_path / "results.parquet"
+    path.symlink_to("/dev/full")
+    with pytest.raises(ResultsError, match=r"results.parquet: cannot be written: No space left on device"):
+        write(path, "none")
+    assert path.is_symlink()
+
+
 @pytest.mark.parametrize("name", [*(key for key in KEYS if key != "limits"), *list(NUMBERS)[:2]])
 def test_a_file_without_a_column_is_refused(results: Path, name: str) -> None:
     table: Any = parquet.read_table(results)
