@@ -50,8 +50,10 @@ def duration(text: str) -> float:
         BadParameter: the text is not a duration, or more than a year.
     """
     seconds = duration_s(text)
-    if seconds is None or seconds > YEAR_S:
+    if seconds is None:
         raise click.BadParameter(f"{printable(text)!r} is no duration: write 90, 15m, 1h30m, 2d or 1:30:00")
+    if seconds > YEAR_S:
+        raise click.BadParameter(f"{printable(text)!r} is more than a year (365d)")
     return seconds
 
 

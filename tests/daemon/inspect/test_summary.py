@@ -261,3 +261,11 @@ def test_in_observe_mode_a_departure_is_counted_although_its_operation_is_closed
     found = summed_up(path)
     assert (found.all_lenders.jobs, found.all_lenders.loss_node_s) == (1, 1000)
     assert (found.to_come, found.called_off) == (0, 0)
+
+
+def test_a_journal_whose_name_has_a_line_end_is_one_line_of_complaint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_cli(["summary", "--journal", "no\nfile"], factories={}) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("makeway: error: no\\nfile: cannot be opened as a journal")
