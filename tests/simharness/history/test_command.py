@@ -1,6 +1,8 @@
 """The command `history`: its options, and what it writes where."""
 
 import json
+import os
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -165,3 +167,36 @@ def test_names_in_the_tables_cannot_steer_the_terminal(
     printed = capsys.readouterr().out
     assert r"phy\x1b[31m\u202esics" in printed
     assert "\x1b" not in printed
+
+
+@pytest.fixture
+def pipe(words: list[str], tmp_path: Path) -> Iterator[str]:
+    """A pipe with the export."""
+    reading, writing = os.pipe()
+    os.write(writing, (tmp_path / words[1]).read_bytes())
+    os.close(writing)
+    yield f"/dev/fd/{reading}"
+    os.close(reading)
+
+
+@pytest.mark.parametrize("option", ["--cache", "--jobs", "--machine"])
+def test_a_pipe_is_refused_where_it_would_be_read_again(
+    words: list[str], pipe: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two pipes would share the stored replays of one export."""
+    match option:
+        case "--cache":
+            words[1:2], words[-3:-2] = [pipe], ["--cache", "kept"]
+        case "--jobs":
+            words[1:2] = [pipe, "--jobs", "2"]
+        case _:
+            words[2:4] = ["--machine", pipe]
+    assert run_cli([*words, "--max-loss", "none"]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"makeway: error: {pipe}: can be read only once; accepted: a file, also a compr")
+    assert line.endswith("or --no-cache and --jobs 1\n") is (option != "--machine")
+
+
+def test_a_pipe_is_read_once(words: list[str], pipe: str) -> None:
+    words[1] = pipe
+    assert run_cli([*words, "--max-loss", "none"]) == 0
