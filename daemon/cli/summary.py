@@ -155,6 +155,8 @@ def _render_lenders(found: DecisionSummary, out: Console) -> None:
             f"{hours(_expected(all_lenders))} of work was expected."
         )
     )
+    if found.acted and found.only_observed:
+        out.print(f"Departures of these that were only observed: {found.only_observed} (no job left).")
     _render_not_made(found, out)
     if all_lenders.postponed:
         out.print(

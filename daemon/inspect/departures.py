@@ -31,7 +31,9 @@ class DepartureFate(Enum):
     """What became of a departure that was decided."""
 
     MADE = auto()
-    """The job was made to leave, or may have been. In observe mode: it would have been."""
+    """The job was made to leave, or may have been."""
+    OBSERVED = auto()
+    """In observe mode: the job would have been made to leave."""
     TO_COME = auto()
     """Its command is still to be sent."""
     CALLED_OFF = auto()
@@ -69,9 +71,7 @@ def fate_of(
         if (task.action.verb, task.action.job_id) == (action.verb, action.job_id)
         and _planned_s(operation, task) == at_s
     }
-    if DepartureFate.MADE in fates:
-        return DepartureFate.MADE
-    return DepartureFate.TO_COME if DepartureFate.TO_COME in fates else DepartureFate.CALLED_OFF
+    return next((fate for fate in DepartureFate if fate in fates), DepartureFate.CALLED_OFF)
 
 
 def _planned_s(operation: Operation, task: Task) -> float:
@@ -79,7 +79,9 @@ def _planned_s(operation: Operation, task: Task) -> float:
 
 
 def _fate(operation: Operation, task: Task) -> DepartureFate:
-    if operation.observe or task.progress in _UNDER_WAY:
+    if operation.observe:
+        return DepartureFate.OBSERVED
+    if task.progress in _UNDER_WAY:
         return DepartureFate.MADE
     if task.progress is Progress.PLANNED:
         return DepartureFate.TO_COME

@@ -101,6 +101,7 @@ def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None
             sorted(tally.missed.values(), key=lambda one: (-one.lost.node_s, -one.times, one.job_id))
         ),
         unrecorded=len(tally.unrecorded),
+        only_observed=tally.fates[DepartureFate.OBSERVED] + tally.all_lenders.postponed,
         to_come=tally.fates[DepartureFate.TO_COME],
         called_off=tally.fates[DepartureFate.CALLED_OFF],
     )
@@ -172,7 +173,7 @@ class _Tally:
             operations = self._decided[action.for_job_id, stored.at_s]
             fate = fate_of(action, stored.at_s, operations, loss)
             self.fates[fate] += 1
-            if fate is DepartureFate.MADE:
+            if fate in {DepartureFate.MADE, DepartureFate.OBSERVED}:
                 made.append(action)
                 self._add_lender(action, cluster, loss)
             elif loss is not None:

@@ -156,6 +156,8 @@ class DecisionSummary:
     """Greatest loss first."""
     unrecorded: int = 0
     """Urgent jobs for which jobs would leave at the last moment, but which ones was not recorded."""
+    only_observed: int = 0
+    """How many of the departures of the lenders are of observe mode: no job left by them."""
     to_come: int = 0
     """Departures of act mode that are decided, and whose commands are still to be sent. They are not counted
     among those of the lenders."""

@@ -48,9 +48,12 @@ def decided(
     mode: Mode,
     *after_s: float,
     errors: Mapping[str, AdapterError] = MappingProxyType({}),
+    first_s: float = 0.0,
     **limits: Any,
 ) -> None:
-    """Cycles at 10,000 s and so many seconds after it. `errors`: what the cluster answers, by verb."""
+    """Cycles at `first_s` after 10,000 s and so many seconds after 10,000 s. `errors`: what the cluster
+    answers, by verb.
+    """
     adapter = FakeAdapter(view)
     adapter.errors.update(errors)
     with closing(Journal(path)) as journal:
@@ -62,7 +65,7 @@ def decided(
             LoopSettings(mode=mode, limits=Limits(**limits)),
             now=lambda: adapter.view.now_s,
         )
-        for seconds in (0.0, *after_s):
+        for seconds in (first_s, *after_s):
             adapter.view = replace(adapter.view, now_s=NOW_S + seconds)
             loop.reconcile()
 
@@ -269,3 +272,17 @@ def test_a_journal_whose_name_has_a_line_end_is_one_line_of_complaint(
     assert run_cli(["summary", "--journal", "no\nfile"], factories={}) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("makeway: error: no\\nfile: cannot be opened as a journal")
+
+
+def test_departures_of_observe_mode_are_told_from_those_that_were_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "j.sqlite"
+    decided(path, SOON, Mode.OBSERVE)
+    assert summed_up(path).only_observed == 1
+    assert "that were only observed" not in printed(path, capsys), "all are: it would have had to leave"
+    decided(path, SOON, Mode.ACT, 15.0, first_s=10.0)
+    found = summed_up(path)
+    assert (found.all_lenders.jobs, found.all_lenders.departures) == (1, {Method.KILL: 2})
+    assert (found.observed, found.acted, found.only_observed) == (1, 1, 1)
+    assert "Departures of these that were only observed: 1 (no job left)." in printed(path, capsys)
