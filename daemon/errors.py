@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from makeway.adapters.site.text import counted, printable
 
-__all__ = ["CANNOT_GO_ON", "TRY_AGAIN", "UserError", "counted", "printable"]
+__all__ = ["CANNOT_GO_ON", "TRY_AGAIN", "OneProblem", "UserError", "counted", "printable"]
 
 CANNOT_GO_ON: Final = 2
 """The exit status of an error that only a person can mend: systemd does not start the daemon again."""
@@ -23,3 +23,12 @@ class UserError(ValueError):
 
     exit_status: ClassVar[int] = CANNOT_GO_ON
     """What the program ends with."""
+
+
+class OneProblem(UserError):
+    """An error with one problem. Its message is one line whatever it quotes: the name of a file, or the value
+    of an option, may hold a line end.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))

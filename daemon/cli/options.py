@@ -28,6 +28,9 @@ socket_option = click.option(
     "--socket", type=FILE, help=f"Socket of the daemon [default: the configuration's, else {SOCKET_PATH}]."
 )
 YEAR_S = 365 * 86_400.0
+NODES_MOST = 10_000_000
+"""More than any machine has nodes, or processors."""
+SEEDS_MOST = 10_000
 _UNITS_MB = {"": 1, "M": 1, "G": 1024, "T": 1024**2}
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -47,8 +50,10 @@ def duration(text: str) -> float:
         BadParameter: the text is not a duration, or more than a year.
     """
     seconds = duration_s(text)
-    if seconds is None or seconds > YEAR_S:
+    if seconds is None:
         raise click.BadParameter(f"{printable(text)!r} is no duration: write 90, 15m, 1h30m, 2d or 1:30:00")
+    if seconds > YEAR_S:
+        raise click.BadParameter(f"{printable(text)!r} is more than a year (365d)")
     return seconds
 
 

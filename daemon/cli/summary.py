@@ -145,6 +145,7 @@ def _render_lenders(found: DecisionSummary, out: Console) -> None:
     if not count:
         if not found.unrecorded:
             out.print("\nNo job had to leave." if found.acted else "\nNo job would have had to leave.")
+        _render_not_made(found, out)
         return
     jobs = f"{counted(all_lenders.jobs, 'job')} {'had' if found.acted else 'would have had'}"
     out.print()
@@ -154,6 +155,9 @@ def _render_lenders(found: DecisionSummary, out: Console) -> None:
             f"{hours(_expected(all_lenders))} of work was expected."
         )
     )
+    if found.acted and found.only_observed:
+        out.print(f"Departures of these that were only observed: {found.only_observed} (no job left).")
+    _render_not_made(found, out)
     if all_lenders.postponed:
         out.print(
             f"{all_lenders.postponed} of these departures would have come at the last moment, and only if "
@@ -177,6 +181,15 @@ def _render_lenders(found: DecisionSummary, out: Console) -> None:
         if len(groups) > GROUPS_SHOWN:
             out.print(f"and {len(groups) - GROUPS_SHOWN} more (--json prints all)")
     _render_missed(found.missed_checkpoints, out)
+
+
+def _render_not_made(found: DecisionSummary, out: Console) -> None:
+    """The departures that were decided, and are not counted among those that came about."""
+    if found.to_come:
+        out.print(f"Departures decided and still to come: {found.to_come} (not counted).")
+    if found.called_off:
+        why = "the command was never sent, or was refused"
+        out.print(f"Departures decided and not made: {found.called_off} (not counted; {why}).")
 
 
 def _render_missed(missed: tuple[MissedCheckpoints, ...], out: Console) -> None:

@@ -344,6 +344,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list):
-        return "a list"
+        return "a list" if value else "an empty list"
     text = printable(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 60 else f"{text[:60]}..."

@@ -61,7 +61,8 @@ class ConfigFile:
             key = key[:-1]
         dotted = ".".join(printable(str(part)) for part in problem.key)
         where = f"{printable(str(self.path))}:{self.lines.get(key, 1)}"
-        return f"{where}: {dotted}: {problem.text}" if dotted else f"{where}: {problem.text}"
+        text = printable(problem.text)  # it may quote a value with a line end
+        return f"{where}: {dotted}: {text}" if dotted else f"{where}: {text}"
 
     def refuse(self, problems: list[Problem]) -> None:
         """Raise `ConfigError` with all problems in the order of the file, if there are any."""

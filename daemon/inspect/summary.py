@@ -12,18 +12,23 @@ observe mode there is none, so the choice that the hold waits with is counted.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Final
 
 from makeway.daemon.estimate.actual_losses import NO_COST, Cost, RunLoss, held_amounts
+from makeway.daemon.inspect.departures import (
+    DepartureFate,
+    Leaving,
+    decided_for,
+    fate_of,
+    greatest_first,
+    loss_as_made,
+)
 from makeway.daemon.inspect.losses import expected_cost
 from makeway.daemon.inspect.summary_values import (
     UNKNOWN,
     ActionTotals,
-    ActualTotals,
     DecisionSummary,
-    LenderTotals,
     MissedCheckpoints,
     UrgentAnswer,
     UrgentJobSummary,
@@ -88,14 +93,17 @@ def summarise(journal: Journal, since_s: float | None) -> DecisionSummary | None
         observed=sum(1 for operation in operations if operation.observe),
         acted=sum(1 for operation in operations if not operation.observe),
         urgent=tuple(tally.urgent.values()),
-        lenders=_greatest_first(tally.accounts),
-        urgent_users=_greatest_first(tally.urgent_users),
+        lenders=greatest_first(tally.accounts),
+        urgent_users=greatest_first(tally.urgent_users),
         all_lenders=tally.all_lenders.value(),
         actions=_action_totals(decisions, tally.allowed, journal, from_s),
         missed_checkpoints=tuple(
             sorted(tally.missed.values(), key=lambda one: (-one.lost.node_s, -one.times, one.job_id))
         ),
         unrecorded=len(tally.unrecorded),
+        only_observed=tally.fates[DepartureFate.OBSERVED] + tally.all_lenders.postponed,
+        to_come=tally.fates[DepartureFate.TO_COME],
+        called_off=tally.fates[DepartureFate.CALLED_OFF],
     )
 
 
@@ -113,41 +121,11 @@ def _operations(
         for operation in known
         if operation.opened_s >= from_s
         or operation.operation_id in sent
-        or (operation.for_job_id in decided and (operation.ended_s is None or operation.ended_s >= from_s))
-    )
-
-
-@dataclass(slots=True)
-class _Leaving:
-    """Lenders while they are counted."""
-
-    jobs: set[str] = field(default_factory=set[str])
-    departures: Counter[Method] = field(default_factory=Counter[Method])
-    loss_node_s: int = 0
-    expected: Cost = NO_COST
-    actual: ActualTotals = field(default_factory=ActualTotals)
-    postponed: int = 0
-
-    def value(self) -> LenderTotals:
-        return LenderTotals(
-            jobs=len(self.jobs),
-            departures=dict(sorted(self.departures.items())),
-            loss_node_s=self.loss_node_s,
-            loss_core_s=self.expected.core_s,
-            loss_gpu_s=self.expected.gpu_s,
-            actual=self.actual,
-            postponed=self.postponed,
+        or (
+            not decided.isdisjoint(name for name, _ in decided_for(operation))
+            and (operation.ended_s is None or operation.ended_s >= from_s)
         )
-
-
-def _greatest_first(lenders: Mapping[str, _Leaving]) -> dict[str, LenderTotals]:
-    """The totals by name: the greatest loss first, expected or measured."""
-
-    def order(entry: tuple[str, LenderTotals]) -> tuple[float, int, str]:
-        name, totals = entry
-        return -max(totals.loss_node_s, totals.actual.lost.node_s), -totals.jobs, name
-
-    return dict(sorted(((name, found.value()) for name, found in lenders.items()), key=order))
+    )
 
 
 class _Tally:
@@ -157,25 +135,23 @@ class _Tally:
         self._journal = journal
         self._losses = {(job_id, loss.run.decided_s): loss for job_id, loss in journal.losses(from_s)}
         self._operations: dict[str, list[Operation]] = {}
-        self.allowed: set[tuple[str, float]] = set()
-        """Job and time of every opening or extension of an operation: the decisions that the arbiter
-        allowed.
-        """
-        self._observed: set[tuple[str, float]] = set()
-        """Those of operations that are only observed: no later decision carries on what they begin."""
+        self._decided: dict[tuple[str, float], list[Operation]] = {}
+        """The operations that were opened or extended by a decision, by its job, or its announcement, and its
+        time."""
         for operation in operations:
             self._operations.setdefault(operation.for_job_id, []).append(operation)
-            instants = {operation.opened_s, *(task.planned_s for task in operation.tasks)}
-            keys = {(operation.for_job_id, at_s) for at_s in instants if at_s is not None}
-            self.allowed |= keys
-            self._observed |= keys if operation.observe else set()
+            for key in decided_for(operation):
+                self._decided.setdefault(key, []).append(operation)
+        self.allowed = frozenset(self._decided)
+        """Job and time of the decisions that the arbiter allowed."""
         self.urgent: dict[str, UrgentJobSummary] = {}
-        self.accounts: dict[str, _Leaving] = {}
+        self.accounts: dict[str, Leaving] = {}
         """By the account of the job that leaves."""
-        self.urgent_users: dict[str, _Leaving] = {}
+        self.urgent_users: dict[str, Leaving] = {}
         """By the user of the urgent job."""
         self.missed: dict[str, MissedCheckpoints] = {}
-        self.all_lenders = _Leaving()
+        self.all_lenders = Leaving()
+        self.fates = Counter[DepartureFate]()
         self.unrecorded: set[str] = set()
         """Urgent jobs for which jobs would leave at the last moment, but which ones was not recorded."""
 
@@ -191,14 +167,21 @@ class _Tally:
             cluster = None if whole is None else whole.cluster
         for why in new:
             self._add_urgent(why, stored, cluster)
+        made: list[Action] = []
         for action in leaving:
-            self._add_lender(action, cluster, self._losses.get((action.job_id, stored.at_s)))
+            loss = self._losses.get((action.job_id, stored.at_s))
+            operations = self._decided[action.for_job_id, stored.at_s]
+            fate = fate_of(action, stored.at_s, operations, loss)
+            self.fates[fate] += 1
+            if fate in {DepartureFate.MADE, DepartureFate.OBSERVED}:
+                made.append(action)
+                self._add_lender(action, cluster, loss)
+            elif loss is not None:
+                self._add_in_vain(action, cluster, loss)
         for why in late:
             self._add_late(why, cluster)
         self.all_lenders.loss_node_s += sum(
-            why.loss_node_s
-            for why in stored.decision.rationale
-            if any(action.for_job_id == why.for_job_id for action in leaving)
+            loss_as_made(why, leaving, made, cluster) for why in stored.decision.rationale
         )
 
     def _is_new(self, why: Rationale, stored: StoredDecision) -> bool:
@@ -210,9 +193,8 @@ class _Tally:
 
     def _is_late(self, why: Rationale, stored: StoredDecision) -> bool:
         """Whether jobs leave for it at the last moment only, and no later decision says which."""
-        return (why.for_job_id, stored.at_s) in self._observed and (
-            _answer(why, stored.decision.actions) is UrgentAnswer.WAIT
-        )
+        observed = any(one.observe for one in self._decided.get((why.for_job_id, stored.at_s), ()))
+        return observed and _answer(why, stored.decision.actions) is UrgentAnswer.WAIT
 
     def _answer(self, why: Rationale, stored: StoredDecision) -> UrgentAnswer:
         """What a decision means for a job, as far as it was allowed."""
@@ -265,11 +247,14 @@ class _Tally:
             self._add_missed(action.job_id, job, actual)
         expected = expected_cost(action, cluster, actual)
         for found in (*parties, self.all_lenders):
-            found.expected = found.expected.plus(_UNKNOWN_COST if expected is None else expected)
+            found.add(action.job_id, method, _UNKNOWN_COST if expected is None else expected)
             if actual is not None:
                 found.actual = found.actual.plus(actual)
-            found.jobs.add(action.job_id)
-            found.departures[method] += 1
+
+    def _add_in_vain(self, action: Action, cluster: Cluster | None, actual: RunLoss) -> None:
+        """Count what it cost that a job saved its work, and did not have to leave then."""
+        for found in (*self._parties(action.job_id, action.for_job_id, cluster, actual), self.all_lenders):
+            found.actual = found.actual.plus(actual)
 
     def _add_late(self, why: Rationale, cluster: Cluster | None) -> None:
         """Count what happens at the last moment."""
@@ -281,14 +266,12 @@ class _Tally:
             parties = self._parties(departure.job_id, why.for_job_id, cluster)
             for found in (*parties, self.all_lenders):
                 found.loss_node_s += departure.loss_node_s
-                found.expected = found.expected.plus(expected)
-                found.jobs.add(departure.job_id)
-                found.departures[departure.method] += 1
+                found.add(departure.job_id, departure.method, expected)
                 found.postponed += 1
 
     def _parties(
         self, job_id: str, for_job_id: str, cluster: Cluster | None, actual: RunLoss | None = None
-    ) -> tuple[_Leaving, _Leaving]:
+    ) -> tuple[Leaving, Leaving]:
         """The lenders of the account that a job belongs to, and those of the user for whose urgent job it
         leaves.
         """
@@ -298,8 +281,8 @@ class _Tally:
         if cluster is not None:
             user = payer_of(cluster, for_job_id).user or user
         return (
-            self.accounts.setdefault(account, _Leaving()),
-            self.urgent_users.setdefault(user or UNKNOWN, _Leaving()),
+            self.accounts.setdefault(account, Leaving()),
+            self.urgent_users.setdefault(user or UNKNOWN, Leaving()),
         )
 
     def _add_missed(self, job_id: str, job: Job | None, actual: RunLoss) -> None:
@@ -364,7 +347,10 @@ def _late_cost(departure: LateDeparture, cluster: Cluster | None, at_s: float) -
 
 
 def _action_totals(
-    decisions: Iterable[StoredDecision], allowed: set[tuple[str, float]], journal: Journal, from_s: float
+    decisions: Iterable[StoredDecision],
+    allowed: frozenset[tuple[str, float]],
+    journal: Journal,
+    from_s: float,
 ) -> tuple[ActionTotals, ...]:
     """What was decided and allowed, what was sent, and what was accepted, by verb and reason."""
     decided: Counter[tuple[str, str]] = Counter(

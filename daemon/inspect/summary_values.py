@@ -78,12 +78,12 @@ class ActualTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LenderTotals:
-    """What was decided for the lenders of one account, for those of one urgent user's jobs, or for all."""
+    """What the lenders of one account have lent, those of one urgent user's jobs, or all."""
 
     jobs: int
     """Number of different jobs."""
     departures: Mapping[Method, int]
-    """How often one was to leave or to shrink, by method."""
+    """How often one was made to leave or to shrink, by method. In observe mode: would have been."""
     loss_node_s: int
     """Node-seconds of work that were expected to be lost. For one account or user: as far as the snapshots
     were kept.
@@ -156,6 +156,14 @@ class DecisionSummary:
     """Greatest loss first."""
     unrecorded: int = 0
     """Urgent jobs for which jobs would leave at the last moment, but which ones was not recorded."""
+    only_observed: int = 0
+    """How many of the departures of the lenders are of observe mode: no job left by them."""
+    to_come: int = 0
+    """Departures of act mode that are decided, and whose commands are still to be sent. They are not counted
+    among those of the lenders."""
+    called_off: int = 0
+    """Departures of act mode that were decided and did not come about, likewise: the commands were never
+    sent, or were refused."""
 
     def expected_wait_s(self) -> float | None:
         """Mean time from submission until the nodes were expected to be free, of the jobs that were served.

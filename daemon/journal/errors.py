@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import ClassVar
 
-from makeway.daemon.errors import TRY_AGAIN, UserError
+from makeway.daemon.errors import TRY_AGAIN, OneProblem
 
 
-class JournalError(UserError):
+class JournalError(OneProblem):
     """The journal cannot be used. The message names the file and says what to do."""
 
 

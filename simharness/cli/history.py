@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from makeway.daemon.cli.options import duration, resources
+from makeway.daemon.cli.options import NODES_MOST, duration, resources
 from makeway.simharness.cli import terminal
 from makeway.simharness.cli.options import FILE, NAMED_FILE, cache_options, scheduler_options
 from makeway.simharness.cli.output import require_outputs, write_page
@@ -70,7 +70,9 @@ class HistoryOptions:
 @click.option("--time-zone", "zone", help="Time zone of the days, and of times without one, such as UTC.")
 @click.option("--machine", type=_PATH, help="What scontrol printed of the machine: see --how.")
 @click.option(
-    "--nodes", type=click.IntRange(min=1), help="A machine of this many equal nodes, instead of --machine."
+    "--nodes",
+    type=click.IntRange(1, NODES_MOST),
+    help="A machine of this many equal nodes, instead of --machine.",
 )
 @click.option(
     "--node", type=resources, metavar="TRES", help="What each of --nodes has, where jobs share nodes."
@@ -163,6 +165,7 @@ def _study(options: HistoryOptions) -> None:
     from makeway.simharness.papers.reproduce import run_all
 
     _require_outputs(options)
+    _require_files(options)
     source = source_of(options)
     trials = trials_of(options, source)
     past = loaded(source)
@@ -227,6 +230,21 @@ def _require_outputs(options: HistoryOptions) -> None:
     outputs = {"--report": options.report, "--replays": options.replays, "--json": options.json_path}
     inputs = [*options.files, *filter(None, (options.machine, options.config))]
     require_outputs(options.report or options.replays, outputs, inputs)
+
+
+def _require_files(options: HistoryOptions) -> None:
+    """Raises `HistoryError` for a pipe: what was read of it cannot be read again, and is no part of the key
+    of a stored replay.
+    """
+    from makeway.simharness.history.source import HistoryError
+
+    read_once = options.no_cache and options.workers == 1
+    exports = {} if read_once else dict.fromkeys(options.files, ", or --no-cache and --jobs 1")
+    for path, more in (exports | dict.fromkeys((options.machine, options.config), "")).items():
+        if path is not None and path.exists() and not (path.is_file() or path.is_dir()):
+            raise HistoryError(
+                f"{path}: can be read only once; accepted: a file, also a compressed one{more}"
+            )
 
 
 def source_of(options: HistoryOptions) -> "HistorySource":

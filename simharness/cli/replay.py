@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from makeway.daemon.cli.options import duration, resources
+from makeway.daemon.cli.options import NODES_MOST, SEEDS_MOST, duration, resources
 from makeway.simharness.cli import terminal
 from makeway.simharness.cli.options import FILE, NAMED_FILE, scheduler_options
 from makeway.simharness.cli.output import measure_settings, progress, require_outputs, show, write_page
@@ -113,14 +113,18 @@ class ReplayOptions:
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of all randomness."
 )
 @click.option(
-    "--seeds", type=click.IntRange(min=1), help="Replay this many seeds, from --seed on, and average."
+    "--seeds", type=click.IntRange(1, SEEDS_MOST), help="Replay this many seeds, from --seed on, and average."
 )
 @click.option(
     "--jobs", "workers", type=click.IntRange(min=1), default=1, show_default=True, help="Replays at a time."
 )
-@click.option("--nodes", type=click.IntRange(min=1), help="Nodes of the machine [default: the trace's].")
 @click.option(
-    "--procs-per-node", type=click.IntRange(min=1), help="Processors of a node [default: the trace's]."
+    "--nodes", type=click.IntRange(1, NODES_MOST), help="Nodes of the machine [default: the trace's]."
+)
+@click.option(
+    "--procs-per-node",
+    type=click.IntRange(1, NODES_MOST),
+    help="Processors of a node [default: the trace's].",
 )
 @click.option(
     "--unit",

@@ -98,8 +98,10 @@ def compare(results: Path, against: str | None, report: Path | None) -> None:
 
     require_outputs(report, {"--report": report}, [results])
     compared = compared_rows(read_results(results), against)
-    terminal.print_wide(grid_table(choice_grid(compared)), grid_table(comparison_grid(compared)))
-    click.echo(NOTE)
+    terminal.print_wide(grid_table(choice_grid(compared)))
+    if compared.comparisons:
+        terminal.print_wide(grid_table(comparison_grid(compared)))
+        click.echo(NOTE)
     if compared.left_out:
         why = "they have no urgent job, or not a result of every choice"
         click.echo(f"makeway: cases left out, because {why}: {compared.left_out}", err=True)

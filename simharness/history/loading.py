@@ -1,14 +1,12 @@
 """From an export to a workload: which jobs ran, what they took, and what is left out of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from makeway.adapters.site.job_class import JobClass, first_class
 from makeway.adapters.slurm.accounting.jobs import AccountedJob, AccountedRun, jobs_of
-from makeway.adapters.slurm.accounting.rows import AccountingRow, BadExport, read_rows
 from makeway.policies.model import JobKind, Resources
+from makeway.simharness.history.reading import export_rows
 from makeway.simharness.history.shape import MachineShape, machine_shape
 from makeway.simharness.history.source import HistoryError, HistorySource, SiteRules, site_rules
 from makeway.simharness.run.experiment import Workload
@@ -84,32 +82,17 @@ def load_history(source: HistorySource) -> PastPeriod:
         raise HistoryError("no job is urgent without a class; accepted: --config FILE, or --class")
     shape = machine_shape(source)
     jobs = [
-        job for job in jobs_of(_rows(source)) if source.partition is None or job.partition == source.partition
+        job
+        for job in jobs_of(export_rows(source))
+        if source.partition is None or job.partition == source.partition
     ]
     if not any(job.runs for job in jobs):
+        if source.partition is not None:
+            raise HistoryError(
+                f"--partition {source.partition}: no job of it has started; accepted: another one"
+            )
         raise HistoryError(f"{source.exports[0]}: no job has started; accepted: an export with such jobs")
     return _Loading(source, rules, shape, jobs).history()
-
-
-def _rows(source: HistorySource) -> Iterator[AccountingRow]:
-    zone = _zone(source.zone)
-    for path in source.exports:
-        try:
-            with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-                yield from read_rows(lines, zone)
-        except BadExport as error:
-            raise HistoryError(f"{path}: {error}") from None
-        except OSError as error:
-            raise HistoryError(f"{path}: {error.strerror}; accepted: a file that sacct has written") from None
-
-
-def _zone(name: str | None) -> tzinfo | None:
-    if name is None:
-        return None
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise HistoryError(f"--time-zone {name}: accepted: a name such as Europe/Berlin or UTC") from None
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from makeway.adapters.slurm.accounting.machine import MachineNode, read_machine
 from makeway.adapters.slurm.accounting.rows import BadExport
 from makeway.policies.model import MEMORY, Resources, dominant_share, without_numbers
 from makeway.simharness.engine.shared.nodes import SharingSettings
+from makeway.simharness.history.reading import machine_text
 from makeway.simharness.history.source import HistoryError, HistorySource
 
 _WHOLE = "whole-node"
@@ -73,11 +74,9 @@ def machine_shape(source: HistorySource) -> MachineShape:
     if source.node_count is not None or source.node is not None:
         raise HistoryError("--machine and --nodes exclude each other: give one of them")
     try:
-        nodes = read_machine(source.machine.read_text(encoding="utf-8", errors="replace"))
+        nodes = read_machine(machine_text(source.machine))
     except BadExport as error:
         raise HistoryError(f"{source.machine}: {error}") from None
-    except OSError as error:
-        raise HistoryError(f"{source.machine}: {error.strerror}; accepted: a file of scontrol") from None
     if source.partition is not None:
         nodes = tuple(one for one in nodes if source.partition in one.partitions)
         if not nodes:

@@ -6,14 +6,14 @@ from hashlib import blake2b
 from pathlib import Path
 
 from makeway.adapters.site.job_class import JobClass
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import OneProblem
 from makeway.policies.model import Limits
 from makeway.simharness.workloads.classes import ClassRule
 
 HASH_BYTES = 5
 
 
-class HistoryError(UserError):
+class HistoryError(OneProblem):
     """An export, or an option about it, that cannot be used. The message names the file and the line, or the
     option, and what is accepted.
     """

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from statistics import fmean
 
+from makeway.daemon.errors import printable
 from makeway.policies.model import JobKind, Limits
 from makeway.simharness.history.ceilings import ceiling_settings, ceiling_text
 from makeway.simharness.history.loading import PastPeriod
@@ -82,17 +83,22 @@ def owner_grids(base: HistoryOutcome, chosen: HistoryOutcome) -> tuple[TextGrid,
         TextGrid(
             heading="Cost by account",
             head=("account", *head),
-            rows=tuple((name or "-", *_owner_cells(owners, before)) for name, owners in by_account[:_SHOWN]),
+            rows=tuple((_name(name), *_owner_cells(owners, before)) for name, owners in by_account[:_SHOWN]),
         ),
         TextGrid(
             heading="Cost by user",
             head=("user", "account", *head),
             rows=tuple(
-                (user or "-", account or "-", *_owner_cells([one], before))
+                (_name(user), _name(account), *_owner_cells([one], before))
                 for account, user, one in users[:_SHOWN]
             ),
         ),
     )
+
+
+def _name(name: str) -> str:
+    """A name of an export, in which anything may be, as a terminal may show it."""
+    return printable(name) or "-"
 
 
 def _owner_cells(owners: Sequence[OwnerCost], before: dict[tuple[str, str], float]) -> tuple[str, ...]:

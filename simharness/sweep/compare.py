@@ -6,9 +6,10 @@ from statistics import fmean
 
 import numpy as np
 
+from makeway.daemon.errors import printable
 from makeway.simharness.results.paired import Interval, group_means, mean_difference, mean_ratio, resampled
 from makeway.simharness.run.limits import ReplayLimits
-from makeway.simharness.sweep.table import Cell, ResultRow, ResultsError
+from makeway.simharness.sweep.table import COSTS, Cell, ResultRow, ResultsError
 
 CHOICE_KEYS = ("policy", "max_loss_node_hours", "limits")
 """What a site chooses; all other keys describe the case."""
@@ -132,7 +133,7 @@ def compare(rows: Sequence[ResultRow], against: str | None = None) -> Compared:
 def choice_name(key: Mapping[str, Cell]) -> str:
     """What a choice is called: the policy and, if it has them, its ceiling and its limits."""
     ceiling, limits = key["max_loss_node_hours"], key["limits"]
-    name = str(key["policy"])
+    name = printable(str(key["policy"]))
     if ceiling is not None:
         number = f"{ceiling:g}"
         name += f" ≤ {number if float(number) == ceiling else ceiling} node-h"
@@ -142,9 +143,7 @@ def choice_name(key: Mapping[str, Cell]) -> str:
 def value_of(row: ResultRow, number: str) -> float | None:
     """A number of a row; the cost is lost work and overhead together. None: the row does not have it."""
     if number == COST:
-        return float(row.numbers["all.lost_node_hours"] or 0) + float(
-            row.numbers["all.overhead_node_hours"] or 0
-        )
+        return sum(float(row.numbers[name] or 0) for name in COSTS)
     found = row.numbers.get(number)
     return None if found is None else float(found)
 

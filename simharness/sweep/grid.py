@@ -4,13 +4,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from makeway.adapters.site.sections import Section
-from makeway.daemon.cli.options import duration_s
+from makeway.daemon.cli.options import NODES_MOST, SEEDS_MOST, YEAR_S, duration_s
 from makeway.daemon.config import yaml_file
 from makeway.daemon.config.load import problems_of
 from makeway.daemon.config.policy_finder import SUFFIX, find_policy
@@ -30,6 +31,8 @@ _OF_LIMITS = ("max_loss_node_hours", "limits")
 """The settings that only concern policies that take something."""
 _DURATIONS = "or durations such as 5m"
 _SEED = Annotated[int, Field(ge=0, lt=2**32)]
+_CELLS_MOST = 1_000_000
+"""Each cell is a replay, and a file in the folder of finished cells."""
 
 
 def _seconds(text: str) -> float | str:
@@ -44,6 +47,15 @@ class GridPolicy(Section):
     name: str = Field(min_length=1, description="the name of a policy, or the file of one")
     label: str = Field(default="", max_length=60, description="a text of at most 60 characters")
     settings: dict[str, Any] = Field(default={}, description="a mapping of the policy's own settings")
+
+    @field_validator("label")
+    @classmethod
+    def _may_be_shown(cls, label: str) -> str:
+        if not label.isprintable() or (label and not label.strip()):
+            raise ValueError(
+                f"{label!r} is not accepted; accepted: a text of at most 60 characters in one line"
+            )
+        return label
 
 
 class GridSettings(Section):
@@ -68,19 +80,23 @@ class GridSettings(Section):
         min_length=1,
         description="a list of node, processor, packed, or null for the trace's",
     )
-    node_count: tuple[Annotated[int, Field(ge=1)] | None, ...] = Field(
+    node_count: tuple[Annotated[int, Field(ge=1, le=NODES_MOST)] | None, ...] = Field(
         default=(None,),
         min_length=1,
-        description="a list of whole numbers from 1 on, or null for the trace's",
+        description=f"a list of whole numbers from 1 to {NODES_MOST:,}, or null for the trace's",
     )
     urgent_share: tuple[Annotated[float, Field(ge=0, le=1)] | None, ...] = Field(
         default=(None,), min_length=1, description="a list of shares from 0 to 1, or null"
     )
-    start_within_s: tuple[Annotated[float, Field(gt=0)] | None, ...] = Field(
-        default=(None,), min_length=1, description=f"a list of seconds above 0, {_DURATIONS}, or null"
+    start_within_s: tuple[Annotated[float, Field(gt=0, le=YEAR_S)] | None, ...] = Field(
+        default=(None,),
+        min_length=1,
+        description=f"a list of seconds above 0 up to a year, {_DURATIONS}, or null",
     )
-    poll_interval_s: tuple[Annotated[float, Field(gt=0)], ...] = Field(
-        default=(30.0,), min_length=1, description=f"a list of seconds above 0, {_DURATIONS}"
+    poll_interval_s: tuple[Annotated[float, Field(ge=0.1, le=3600)], ...] = Field(
+        default=(30.0,),
+        min_length=1,
+        description=f"a list of seconds from 0.1 to 3600, as the daemon takes them, {_DURATIONS}",
     )
 
     @field_validator("start_within_s", "poll_interval_s", mode="before")
@@ -109,8 +125,13 @@ class Grid(Section):
     workloads: tuple[Synthesis | None, ...] = Field(
         default=(None,), min_length=1, description="a list of W1 to W5, or null for the trace as it is"
     )
-    seeds: Annotated[int, Field(ge=1)] | tuple[_SEED, ...] = Field(
-        default=1, description="how many seeds, from 1 on, or a list of whole numbers from 0 on"
+    seeds: (
+        Annotated[int, Field(ge=1, le=SEEDS_MOST)]
+        | Annotated[tuple[_SEED, ...], Field(min_length=1, max_length=SEEDS_MOST)]
+    ) = Field(
+        default=1,
+        description=f"how many seeds, from 1 to {SEEDS_MOST:,}, or a list of 1 to {SEEDS_MOST:,} whole "
+        "numbers from 0 on",
     )
     settings: GridSettings = Field(default=GridSettings(), description="a mapping of lists")
 
@@ -147,9 +168,28 @@ def read_grid(path: Path) -> tuple[SweepCell, ...]:
     except ValidationError as error:
         file.refuse(problems_of(error, Grid))
         raise
+    file.refuse(list(_size_problems(grid)))
     problems = [*_policy_problems(grid, path), *_trace_problems(grid, path)]
     file.refuse(problems)
     return tuple(_cells(grid, path.absolute().parent))
+
+
+def _size_problems(grid: Grid) -> Iterator[Problem]:
+    """Whether the grid has too many combinations."""
+    lists = {
+        "policies": len(grid.policies),
+        "traces": len(set(grid.traces)),
+        "workloads": len(set(grid.workloads)),
+        "seeds": len(grid.seed_list),
+    }
+    lists |= {
+        f"settings.{name}": len(set(getattr(grid.settings, name))) for name in GridSettings.model_fields
+    }
+    cells = prod(lists.values())
+    if cells > _CELLS_MOST:
+        largest = max(lists, key=lists.__getitem__)
+        text = f"{lists[largest]:,} values make a grid of {cells:,} cells; accepted: {_CELLS_MOST:,} at most"
+        yield Problem(key=tuple(largest.split(".")), text=text)
 
 
 def _policy_problems(grid: Grid, path: Path) -> Iterator[Problem]:

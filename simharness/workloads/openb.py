@@ -10,8 +10,6 @@ Reference: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloa
 """
 
 import csv
-import gzip
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -21,7 +19,8 @@ from pathlib import Path
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
 from makeway.simharness.workloads.classes import ClassName, ClassRule
 from makeway.simharness.workloads.job import SimJob
-from makeway.simharness.workloads.swf import TraceError, open_text, shown
+from makeway.simharness.workloads.swf import TraceError
+from makeway.simharness.workloads.text_files import DAMAGE, FileKind, open_text, shown
 
 OPENB_NODES = (Resources.of({CPU: 96, MEMORY: 393_216, GPU: 8}),) * 8
 """The machine of an openb workload by default: eight of the trace's commonest nodes with eight GPUs."""
@@ -31,6 +30,7 @@ OPENB_CLASSES = (
 )
 """Latency-sensitive pods are urgent, best-effort ones may be evicted."""
 
+_CSV = FileKind(noun="a CSV file of openb", error=TraceError)
 _POD_COLUMNS = (
     "name",
     "cpu_milli",
@@ -60,9 +60,9 @@ class OpenbPods:
 def is_openb(path: Path) -> bool:
     """Whether the file begins like a list of pods."""
     try:
-        with open_text(path) as stream:
-            return stream.readline().startswith("name,cpu_milli,")
-    except (TraceError, EOFError, zlib.error, OSError):
+        with open_text(path, _CSV) as file:
+            return file.stream.readline().startswith("name,cpu_milli,")
+    except (TraceError, *DAMAGE):
         return False
 
 
@@ -77,14 +77,13 @@ def read_pods(path: Path, *, skip_bad: bool = False) -> OpenbPods:
         TraceError: no such file, another form, damage (without `skip_bad`), or no pod that ran.
     """
     jobs: dict[str, SimJob] = {}
-    dropped = bad = 0
-    for line, row in _rows(path, _POD_COLUMNS):
+    dropped = 0
+    damage = _Damage(path=path, skip=skip_bad)
+    for line, row in _rows(path, _POD_COLUMNS, damage):
         try:
             job = _job(row)
         except ValueError as error:
-            if not skip_bad:
-                raise TraceError(f"{path}, line {line}: {error}") from None
-            bad += 1
+            damage.found(line, str(error))
             continue
         if job is None:
             dropped += 1
@@ -95,9 +94,9 @@ def read_pods(path: Path, *, skip_bad: bool = False) -> OpenbPods:
             job.job_id = f"{name}.{times}"
         jobs[job.job_id] = job
     if not jobs:
-        raise TraceError(f"{path}: no pod that ran ({dropped} never did, {bad} damaged)")
+        raise TraceError(f"{path}: no pod that ran ({dropped} never did, {damage.lines} damaged)")
     ordered = sorted(jobs.values(), key=attrgetter("submit_s"))
-    return OpenbPods(jobs=ordered, dropped=dropped, bad=bad)
+    return OpenbPods(jobs=ordered, dropped=dropped, bad=damage.lines)
 
 
 def read_nodes(path: Path, *, model: str | None = None, count: int | None = None) -> tuple[Resources, ...]:
@@ -113,20 +112,21 @@ def read_nodes(path: Path, *, model: str | None = None, count: int | None = None
     """
     nodes: list[Resources] = []
     models: set[str] = set()
-    for line, row in _rows(path, _NODE_COLUMNS):
+    damage = _Damage(path=path)
+    for line, row in _rows(path, _NODE_COLUMNS, damage):
         try:
             cpus, memory_mb, gpus = (_whole(row, name) for name in ("cpu_milli", "memory_mib", "gpu"))
         except ValueError as error:
-            raise TraceError(f"{path}, line {line}: {error}") from None
+            damage.found(line, str(error))
+            continue
         models.add(row["model"])
         if model is None or row["model"] == model:
             nodes.append(_resources(cpus // 1000, memory_mb, gpus, row["model"]))
     if not nodes or len(nodes) < (count or 1):
         known = ", ".join(sorted(models - {""})) or "none"
         which = "nodes" if model is None else f"nodes with model {shown(model)}"
-        raise TraceError(
-            f"{path}: it has {len(nodes)} {which}; accepted: {count or 1} or more, of the models {known}"
-        )
+        accepted = f"{count or 1} or more, of the models {known}"
+        raise TraceError(f"{path}: it has {len(nodes)} {which}; accepted: {accepted}")
     return tuple(nodes[:count])
 
 
@@ -152,20 +152,54 @@ def _resources(cpus: int, memory_mb: int, gpus: int, model: str) -> Resources:
     return Resources.with_totals({CPU: cpus, MEMORY: memory_mb, f"{GPU}:{model}" if typed else GPU: gpus})
 
 
-def _rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """The rows of a CSV file with these columns, and others, each with its line number."""
-    try:
-        with open_text(path) as stream:
-            reader = csv.DictReader(stream)
-            missing = [name for name in columns if name not in (reader.fieldnames or ())]
-            if missing:
-                raise TraceError(
-                    f"{path}: it has no column {missing[0]}; accepted: CSV with {', '.join(columns)}"
-                )
-            for row in reader:
-                yield reader.line_num, {name: row.get(name) or "" for name in columns}
-    except (EOFError, zlib.error, gzip.BadGzipFile, csv.Error) as error:
-        raise TraceError(f"{path}: cannot be read: {shown(str(error))}") from error
+@dataclass(slots=True, kw_only=True)
+class _Damage:
+    """The damaged lines of a file."""
+
+    path: Path
+    skip: bool = False
+    """Whether they are counted. Else the first one raises."""
+    lines: int = 0
+
+    def found(self, line: int, complaint: str) -> None:
+        """Take note of a line. Raises `TraceError` if lines are not skipped."""
+        if not self.skip:
+            raise TraceError(f"{self.path}, line {line}: {complaint}")
+        self.lines += 1
+
+
+def _rows(path: Path, columns: Sequence[str], damage: _Damage) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """The rows of a CSV file with these columns, and others, each with its line number. A stream that breaks
+    off ends them, and counts as one damaged line.
+    """
+    with open_text(path, _CSV) as file:
+        reader = csv.reader(file.stream)
+        names: Sequence[str] | None = None
+        while True:
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                damage.found(reader.line_num, shown(str(error)))
+                continue
+            except DAMAGE as error:
+                damage.found(reader.line_num + 1, file.complaint(error))
+                return
+            if names is None:
+                names = _header(path, cells, columns)
+            elif cells is None:
+                return
+            elif len(cells) == len(names):
+                yield reader.line_num, dict(zip(names, cells, strict=True))
+            elif cells:
+                damage.found(reader.line_num, f"{len(cells)} of {len(names)} columns")
+
+
+def _header(path: Path, names: Sequence[str] | None, columns: Sequence[str]) -> Sequence[str]:
+    """The names of the columns of a file, by its first line. None: it is empty."""
+    missing = [name for name in columns if name not in (names or ())]
+    if missing or names is None:
+        raise TraceError(f"{path}: it has no column {missing[0]}; accepted: CSV with {', '.join(columns)}")
+    return names
 
 
 def _number(row: Mapping[str, str], name: str) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import OneProblem
 from makeway.policies.model import Placement
 from makeway.simharness.workloads.nodeset import NodeNames
 
@@ -14,7 +14,7 @@ MIDPLANE_NODES = 512
 _COLUMNS = ("partition", "nodes", "midplanes")
 
 
-class PartitionsError(UserError):
+class PartitionsError(OneProblem):
     """A list of partitions that cannot be used. The message names the file, the line and what is accepted."""
 
 

@@ -4,17 +4,15 @@ A file is text, plain or compressed by gzip: header lines `; Key: value`, then o
 -1 for what is not known. `trace` makes a workload of it.
 """
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf, isfinite
 from pathlib import Path
-from typing import TextIO
 
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import OneProblem
+from makeway.simharness.workloads.text_files import DAMAGE, FileKind, TextFile, open_text, shown
 
 FIELDS = (
     "job number",
@@ -60,21 +58,19 @@ PARTS = frozenset({2.0, 3.0, 4.0})
 """The status of a partial execution of a job that was checkpointed or swapped out. The job has a line of its
 own too, with one of `SUMMARIES`.
 """
-_GZIP_MAGIC = b"\x1f\x8b"
-_NOT_READ = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
-"""Compressions that are known and not read, by how their files begin."""
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-_TEXT = "utf-8-sig"  # a byte order mark is no text
 _BLOCK = 1024
 """Lines read at once."""
 _MARK = ";"
 
 
-class TraceError(UserError):
+class TraceError(OneProblem):
     """A trace that cannot be read or written.
 
     The message is one line: the file, and what is accepted.
     """
+
+
+SWF = FileKind(noun="an SWF file", error=TraceError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +102,11 @@ class Header:
     max_procs: int | None = None
     start_epoch_s: int | None = None
 
+    @property
+    def has_size(self) -> bool:
+        """Whether it says how large the machine is."""
+        return bool(self.max_nodes or self.max_procs)
+
 
 @dataclass(slots=True, kw_only=True)
 class SwfReader:
@@ -127,8 +128,8 @@ class SwfReader:
             TraceError: the file is missing, empty or cannot be read; also damage, without `skip_bad`.
         """
         first = 1
-        with open_text(self.path) as stream:
-            lines = self._lines(stream)
+        with open_text(self.path, SWF) as file:
+            lines = self._lines(file)
             while block := list(islice(lines, _BLOCK)):
                 columns = _columns(block)
                 if columns is None:
@@ -137,20 +138,17 @@ class SwfReader:
                     yield columns
                 first += len(block)
         if first == 1 and not self.bad:
-            raise TraceError(f"{self.path}: is empty; accepted: an SWF file, plain or gzip")
+            raise TraceError(f"{self.path}: is empty; accepted: {SWF.accepted}")
 
-    def _lines(self, stream: TextIO) -> Iterator[str]:
-        """The lines of `stream`; damage of the compression ends them."""
+    def _lines(self, file: TextFile) -> Iterator[str]:
+        """The lines of the file; damage of the compression ends them."""
         passed = 0
         try:
-            for line in stream:
+            for line in file.stream:
                 passed += 1
                 yield line
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            words = "breaks off" if isinstance(error, EOFError) else f"is damaged ({shown(str(error))})"
-            self._damaged(passed + 1, f"the gzip stream {words} here; accepted: a whole .gz file")
-        except OSError as error:
-            raise TraceError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+        except DAMAGE as error:
+            self._damaged(passed + 1, file.complaint(error))
 
     def _mixed(self, first: int, block: list[str]) -> Columns | None:
         """The sound job lines of a block with other lines too; header and damage are recorded."""
@@ -205,45 +203,6 @@ class SwfReader:
         if not self.skip_bad:
             raise TraceError(f"{self.path}, line {line_number}: {complaint}")
         self.bad += 1
-
-
-def shown(text: str) -> str:
-    """Text from a file made fit for one line of a message: printable ASCII, and short."""
-    plain = text.strip()[:200].encode("ascii", "backslashreplace").decode("ascii")
-    plain = "".join(letter if letter.isprintable() else "?" for letter in plain)
-    return plain if len(plain) <= 60 else plain[:57] + "..."
-
-
-def open_text(path: Path) -> TextIO:
-    """The file as text, decompressed if it begins like gzip.
-
-    Bytes that are not UTF-8 become replacement characters.
-    """
-    try:
-        with path.open("rb") as raw:
-            begin = raw.read(6)
-    except IsADirectoryError:
-        raise TraceError(f"{path}: is a directory; accepted: an SWF file, .swf or .swf.gz") from None
-    except OSError as error:
-        raise TraceError(
-            f"{path}: cannot be read: {error.strerror or error}; accepted: an SWF file"
-        ) from error
-    except ValueError as error:  # a name with a null byte
-        raise TraceError(f"{shown(str(path))}: cannot be read: {error}; accepted: an SWF file") from error
-    if begin.startswith(_GZIP_MAGIC):
-        return gzip.open(path, "rt", encoding=_TEXT, errors="replace")
-    for magic, name in _NOT_READ.items():
-        if begin.startswith(magic):
-            raise TraceError(
-                f"{path}: is compressed by {name}; accepted: a plain file, or one compressed by gzip"
-            )
-    if begin.startswith(_UTF_16):
-        raise TraceError(f"{path}: is text in UTF-16; accepted: UTF-8")
-    if path.suffix == ".gz" and begin:
-        raise TraceError(
-            f"{path}: is named .gz and does not begin like gzip; accepted: an SWF file, plain or gzip"
-        )
-    return path.open(encoding=_TEXT, errors="replace")
 
 
 def _columns(lines: list[str]) -> Columns | None:

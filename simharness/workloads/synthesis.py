@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, assert_never
 
 import numpy as np
 
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import OneProblem
 from makeway.policies.model import JobKind, changed
 from makeway.simharness.workloads.job import SimJob
 
@@ -29,7 +29,7 @@ _SHORTEST_INTERVAL_S = 60.0
 """No job checkpoints more often, nor so often that it checkpoints for more than half of its time."""
 
 
-class WorkloadError(UserError):
+class WorkloadError(OneProblem):
     """A setting that is not valid. The message names the key, the value and what is accepted."""
 
 

@@ -77,11 +77,16 @@ def read_trace(
     reader = SwfReader(path=Path(path), skip_bad=skip_bad)
     workload = _Workload()
     machine: TraceMachine | None = None
+    empty = True
     for columns in reader.blocks():
-        machine = machine or _machine(reader, node_count, procs_per_node, node)
+        # The header may come after the first jobs.
+        if machine is None and (node_count is not None or reader.header.has_size):
+            machine = _machine(reader, node_count, procs_per_node, node)
         workload.add(columns)
-    if machine is None:
+        empty = False
+    if empty:
         raise _no_job(path, reader.bad, workload.dropped, 0)
+    machine = machine or _machine(reader, node_count, procs_per_node, node)
     workload.leave_out_parts()
     return _trace(reader, workload, machine, unit)
 

@@ -110,8 +110,8 @@ def read_rows(lines: Iterable[str], zone: tzinfo | None = None) -> Iterator[Acco
     waiting: tuple[int, list[str]] | None = None
     for number, text in numbered:
         line = text.rstrip("\r\n")
-        if not line and not last_is_free:
-            continue
+        if line == header or not (line or last_is_free):
+            continue  # several exports may be one file
         cells = line.split(delimiter, len(names) - 1)
         if len(cells) < len(names):
             if not last_is_free or waiting is None:

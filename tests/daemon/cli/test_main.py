@@ -77,7 +77,7 @@ def test_version(program: Program) -> None:
             )
             for wrong, told in (("cpu", "cpu"), ("cpu=8,mem=x", "mem=x"), ("cpu=8G", "cpu=8G"), ("cpu=0", "cpu=0"))
         ),
-        (["whatif", "--nodes", "2", "--deadline", "9999d"], "Invalid value for '--deadline': '9999d' is no duration"),
+        (["whatif", "--nodes", "2", "--deadline", "9999d"], "Invalid value for '--deadline': '9999d' is more than a year"),
         (["whatif", "--nodes", "2", "--decision", "2"], "--decision needs --journal, the journal that holds the decision"),
         (["whatif", "--nodes", "2", "--step", "0"], "--step: a duration above 0 is expected"),
         (["completion", "tcsh"], "Invalid value for 'SHELL': 'tcsh' is not one of 'bash', 'zsh', 'fish'. (see "),

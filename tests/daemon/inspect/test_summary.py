@@ -4,13 +4,16 @@ window.
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from makeway.adapters.protocol import AdapterError, Rejected, Unavailable
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
@@ -39,9 +42,20 @@ LAST_S = 510.0
 """How long the kill waits: the deadline of 600 s without the margin of 30 s and the 60 s of a kill."""
 
 
-def decided(path: Path, view: Cluster, mode: Mode, *after_s: float, **limits: Any) -> None:
-    """Cycles at 10,000 s and so many seconds after it."""
+def decided(
+    path: Path,
+    view: Cluster,
+    mode: Mode,
+    *after_s: float,
+    errors: Mapping[str, AdapterError] = MappingProxyType({}),
+    first_s: float = 0.0,
+    **limits: Any,
+) -> None:
+    """Cycles at `first_s` after 10,000 s and so many seconds after 10,000 s. `errors`: what the cluster
+    answers, by verb.
+    """
     adapter = FakeAdapter(view)
+    adapter.errors.update(errors)
     with closing(Journal(path)) as journal:
         loop = Reconciler(
             adapter,
@@ -51,7 +65,7 @@ def decided(path: Path, view: Cluster, mode: Mode, *after_s: float, **limits: An
             LoopSettings(mode=mode, limits=Limits(**limits)),
             now=lambda: adapter.view.now_s,
         )
-        for seconds in (0.0, *after_s):
+        for seconds in (first_s, *after_s):
             adapter.view = replace(adapter.view, now_s=NOW_S + seconds)
             loop.reconcile()
 
@@ -89,7 +103,7 @@ def test_kills_that_wait_in_observe_mode_are_counted(
 
 def test_in_act_mode_the_later_decision_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
-    decided(path, FULL, Mode.ACT, LAST_S)
+    decided(path, FULL, Mode.ACT, LAST_S, LAST_S + 1.0)
     found = summed_up(path)
     (job,) = found.urgent
     assert (job.answer, job.decided_s, job.ready_s) == (UrgentAnswer.ROOM, NOW_S, NOW_S + LAST_S)
@@ -191,7 +205,7 @@ def test_a_decision_that_nothing_was_begun_by_is_no_refusal(tmp_path: Path) -> N
 
 def test_an_operation_that_is_older_than_the_window_is_counted(tmp_path: Path) -> None:
     path = tmp_path / "j.sqlite"
-    decided(path, FULL, Mode.ACT, LAST_S)
+    decided(path, FULL, Mode.ACT, LAST_S, LAST_S + 1.0)
     last = summed_up(path, 60.0)
     assert (last.decisions, last.acted, last.observed) == (1, 1, 0)
     assert [job.answer for job in last.urgent] == [UrgentAnswer.ROOM]
@@ -202,3 +216,73 @@ def test_an_operation_that_is_older_than_the_window_is_counted(tmp_path: Path) -
     with closing(Journal(path)) as journal:
         journal.add_decision(room.now_s, EVICTION.decide(room, EvictionConfig()), room)
     assert summed_up(path, 60.0).acted == 0, "nothing of the last minute is about it"
+
+
+SOON = shared(replace(URGENT, start_within_s=60.0), VICTIM, node_count=1)
+"""The job has to leave at once."""
+
+
+def test_a_departure_that_was_never_sent_is_counted_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The urgent job is gone before its hold is seen, so nothing is sent that makes a job leave."""
+    path = tmp_path / "j.sqlite"
+    decided(path, SOON, Mode.ACT)
+    found = summed_up(path)
+    assert (found.all_lenders.jobs, found.to_come, found.called_off) == (0, 1, 0)
+    assert "Departures decided and still to come: 1 (not counted)." in printed(path, capsys)
+
+    decided(path, replace(SOON, jobs=(VICTIM,)), Mode.ACT, 5.0)
+    found = summed_up(path)
+    assert (found.all_lenders.jobs, found.to_come, found.called_off) == (0, 0, 1)
+    assert (found.all_lenders.loss_node_s, found.lenders, found.urgent_users) == (0, {}, {})
+    text = printed(path, capsys)
+    assert "No job had to leave." in text
+    assert "Departures decided and not made: 1 (not counted; the command was never sent" in text
+
+
+def test_a_departure_that_the_cluster_refused_is_counted_apart(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    decided(path, SOON, Mode.ACT, 5.0, errors={"requeue": Rejected("no")})
+    found = summed_up(path)
+    assert [(one.sent, one.refused) for one in found.actions if one.verb == "requeue"] == [(1, 1)]
+    assert (found.all_lenders.jobs, found.all_lenders.loss_node_s, found.called_off) == (0, 0, 1)
+
+
+def test_a_departure_without_an_answer_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    decided(path, SOON, Mode.ACT, 5.0, errors={"requeue": Unavailable("no answer", sent=True)})
+    found = summed_up(path)
+    assert (found.all_lenders.jobs, found.all_lenders.loss_node_s) == (1, 1000)
+    assert (found.to_come, found.called_off) == (0, 0)
+
+
+def test_in_observe_mode_a_departure_is_counted_although_its_operation_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    decided(path, SOON, Mode.OBSERVE)
+    decided(path, replace(SOON, jobs=(VICTIM,)), Mode.OBSERVE, 5.0)
+    found = summed_up(path)
+    assert (found.all_lenders.jobs, found.all_lenders.loss_node_s) == (1, 1000)
+    assert (found.to_come, found.called_off) == (0, 0)
+
+
+def test_a_journal_whose_name_has_a_line_end_is_one_line_of_complaint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_cli(["summary", "--journal", "no\nfile"], factories={}) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("makeway: error: no\\nfile: cannot be opened as a journal")
+
+
+def test_departures_of_observe_mode_are_told_from_those_that_were_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "j.sqlite"
+    decided(path, SOON, Mode.OBSERVE)
+    assert summed_up(path).only_observed == 1
+    assert "that were only observed" not in printed(path, capsys), "all are: it would have had to leave"
+    decided(path, SOON, Mode.ACT, 15.0, first_s=10.0)
+    found = summed_up(path)
+    assert (found.all_lenders.jobs, found.all_lenders.departures) == (1, {Method.KILL: 2})
+    assert (found.observed, found.acted, found.only_observed) == (1, 1, 1)
+    assert "Departures of these that were only observed: 1 (no job left)." in printed(path, capsys)

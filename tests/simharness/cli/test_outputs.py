@@ -61,7 +61,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("swarm --stories 1 --keep new/kept", "--keep new/kept: there is no folder new; make it first"),
         ("swarm --stories 1 --keep text", "Invalid value for '--keep': Directory 'text' is a file."),
         ("swarm --story bytes", "bytes: no story of the swarm: 'utf-8' codec can't decode byte 0xff"),
-        ("replay sub", "sub: is a directory; accepted: an SWF file, .swf or .swf.gz"),
+        ("replay t.swf --nodes 1000000000", "Invalid value for '--nodes': 1000000000 is not in the range"),
+        ("replay t.swf --seeds 1000000000", "Invalid value for '--seeds': 1000000000 is not in the range"),
+        (f"{HISTORY} --nodes 1000000000", "Invalid value for '--nodes': 1000000000 is not in the range"),
+        ("replay sub", "sub: is a directory; accepted: an SWF file, plain or gzip"),
     ],
 )  # fmt: skip
 def test_an_output_that_cannot_be_is_one_line(

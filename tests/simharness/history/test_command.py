@@ -1,6 +1,8 @@
 """The command `history`: its options, and what it writes where."""
 
 import json
+import os
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -122,3 +124,79 @@ def test_the_commands_are_for_a_period_that_has_days(capsys: pytest.CaptureFixtu
     line = capsys.readouterr().out.splitlines()[-1]
     assert f"--from {today} --to " in line
     assert line.split()[line.split().index("--to") + 1] > str(today)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--class", "urgent:queue=a\nb"),
+        ("--max-loss", "1\n2"),
+        ("--time-zone", "a\nb"),
+        ("--partition", "a\nb"),
+    ],
+)
+def test_a_value_with_a_line_end_is_one_line_of_complaint(
+    words: list[str], option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if option in words:
+        words[words.index(option) + 1] = value
+    else:
+        words += [option, value]
+    assert run_cli(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"makeway: error: {option} {value}".replace("\n", "\\n"))
+
+
+def test_an_export_whose_name_has_a_line_end_is_one_line_of_complaint(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "jobs\n.txt").write_text("nothing")
+    words[1] = "jobs\n.txt"
+    assert run_cli(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("makeway: error: jobs\\n.txt: line 1: no header of sacct")
+
+
+def test_names_in_the_tables_cannot_steer_the_terminal(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (tmp_path / "jobs.txt").read_text()
+    (tmp_path / "names.txt").write_text(text.replace(";physics;", ";phy\x1b[31m\u202esics;"))
+    words[1] = "names.txt"
+    assert run_cli([*words, "--max-loss", "none"]) == 0
+    printed = capsys.readouterr().out
+    assert r"phy\x1b[31m\u202esics" in printed
+    assert "\x1b" not in printed
+
+
+@pytest.fixture
+def pipe(words: list[str], tmp_path: Path) -> Iterator[str]:
+    """A pipe with the export."""
+    reading, writing = os.pipe()
+    os.write(writing, (tmp_path / words[1]).read_bytes())
+    os.close(writing)
+    yield f"/dev/fd/{reading}"
+    os.close(reading)
+
+
+@pytest.mark.parametrize("option", ["--cache", "--jobs", "--machine"])
+def test_a_pipe_is_refused_where_it_would_be_read_again(
+    words: list[str], pipe: str, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two pipes would share the stored replays of one export."""
+    match option:
+        case "--cache":
+            words[1:2], words[-3:-2] = [pipe], ["--cache", "kept"]
+        case "--jobs":
+            words[1:2] = [pipe, "--jobs", "2"]
+        case _:
+            words[2:4] = ["--machine", pipe]
+    assert run_cli([*words, "--max-loss", "none"]) == 2
+    line = capsys.readouterr().err
+    assert line.startswith(f"makeway: error: {pipe}: can be read only once; accepted: a file, also a compr")
+    assert line.endswith("or --no-cache and --jobs 1\n") is (option != "--machine")
+
+
+def test_a_pipe_is_read_once(words: list[str], pipe: str) -> None:
+    words[1] = pipe
+    assert run_cli([*words, "--max-loss", "none"]) == 0

@@ -271,8 +271,14 @@ def test_a_partition_of_the_recorded_machine(tmp_path: Path) -> None:
         ({"node_count": None, "node": None}, "the machine is not known; accepted: --machine FILE"),
         ({"classes": ()}, "no job is urgent without a class"),
         ({"machine": Path("absent")}, "--machine and --nodes exclude each other"),
-        ({"machine": Path("absent"), "node_count": None, "node": None}, "absent: No such file"),
-        ({"exports": (Path("absent"),)}, "absent: No such file or directory; accepted: a file that sacct"),
+        (
+            {"machine": Path("absent"), "node_count": None, "node": None},
+            "absent: cannot be read: No such file",
+        ),
+        (
+            {"exports": (Path("absent"),)},
+            "absent: cannot be read: No such file or directory; accepted: a file that sacct",
+        ),
         ({"zone": "Mars/Olympus"}, "--time-zone Mars/Olympus: accepted: a name such as"),
     ],
 )

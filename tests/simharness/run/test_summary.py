@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import MarkKind, ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.run.experiment import SAMPLE, Experiment, run
+from makeway.simharness.run.loading import load_workload
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.sample import sample_workload
 
@@ -176,3 +179,21 @@ def test_a_journal_without_decisions_is_refused(tmp_path: Path, capsys: pytest.C
     Journal(path).close()
     assert run_cli(["summary", "--journal", str(path)], factories={}) == 2
     assert "no decision is stored yet" in capsys.readouterr().err
+
+
+def test_jobs_that_left_for_an_announced_job_are_counted(tmp_path: Path) -> None:
+    """The operation of an announcement becomes that of its job. One departure is called off."""
+    path = tmp_path / "announced.sqlite"
+    experiment = Experiment(trace=SAMPLE, policy="cup-spaa", synthesis="W5", journal=path)
+    record = run(experiment, load_workload(experiment))
+    with closing(Journal(path, read_only=True)) as journal:
+        found = summarise(journal, None)
+    assert found is not None
+    done = Counter(mark.kind for mark in record.marks)
+    departures = found.all_lenders.departures
+    assert departures[Method.SHRINK] == done[MarkKind.SHRUNK]
+    assert sum(departures.values()) == done[MarkKind.SHRUNK] + done[MarkKind.EVICTED]
+    assert (found.to_come, found.called_off) == (0, 1)
+    assert found.all_lenders.loss_node_s == pytest.approx(found.all_lenders.actual.lost.node_s, rel=0.01)
+    decided = {(one.verb, one.reason): one.decided for one in found.actions}
+    assert decided["requeue", "announced"] > 0

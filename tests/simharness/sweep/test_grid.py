@@ -128,6 +128,13 @@ def test_every_problem_is_one_line_without_names_of_pydantic(tmp_path: Path) -> 
     ("text", "message"),
     [
         ("seeds: 2", ":1: policies: this key is missing; accepted: a list of policies"),
+        ("policies: []", ":1: policies: an empty list is not accepted; accepted: a list of policies"),
+        (
+            'policies:\n- {name: eviction, label: "a\\tb"}',
+            r":2: policies.0.label: 'a\\tb' is not accepted; accepted: a text of at most 60",
+        ),
+        ("policies:\n- {name: eviction, label: ' '}", ":2: policies.0.label: ' ' is not accepted"),
+        ('policies: [none]\ntraces: ["a\\nb.swf"]', r":2: traces.0: a\\nb.swf: no such file; accepted"),
         ("policies: [evction]", ":1: policies.0: .*evction"),
         ("policies:\n- {name: eviction, settings: {kill: late}}", ":2: policies.0.settings: kill: .*kills"),
         (
@@ -136,7 +143,27 @@ def test_every_problem_is_one_line_without_names_of_pydantic(tmp_path: Path) -> 
         ),
         ("policies: [none, none]", "policies: two are called none; accepted: a label of its own"),
         ("policies: [none]\nseed: 3", ":2: seed: unknown key; did you mean seeds"),
-        ("policies: [none]\nseeds: 0", ":2: seeds.*: 0 is not accepted; accepted: how many seeds, from 1 on"),
+        ("policies: [none]\nseeds: 0", ":2: seeds: 0 is not accepted; accepted: how many seeds, from 1 to"),
+        (f"policies: [none]\nseeds: {10**9}", r":2: seeds: 1000000000 is not accepted; .* from 1 to 10,000"),
+        (f"policies: [none]\nseeds: {10**30}", r":2: seeds: 10+ is not accepted; accepted: how many seeds"),
+        ("policies: [none]\nseeds: []", r":2: seeds: .* is not accepted; .* or a list of 1 to 10,000"),
+        (
+            "policies: [eviction]\nworkloads: [null, W1, W2, W3, W4, W5]\nseeds: 10000\n" +
+            "settings: {max_loss_node_hours: [null, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]}",
+            ":3: seeds: 10,000 values make a grid of 1,020,000 cells; accepted: 1,000,000 at most",
+        ),
+        (
+            f"policies: [none]\nsettings: {{node_count: [{10**9}]}}",
+            ":2: settings.node_count.0: 1000000000 is not accepted; .* from 1 to 10,000,000",
+        ),
+        (
+            "policies: [none]\nsettings: {start_within_s: [1e300]}",
+            ":2: settings.start_within_s.0: .* is not accepted; .* up to a year",
+        ),
+        (
+            "policies: [none]\nsettings: {poll_interval_s: [1e-300]}",
+            ":2: settings.poll_interval_s.0: .* is not accepted; .* from 0.1 to 3600",
+        ),
         ("policies: [none]\ntraces: [b.swf]", ":2: traces.0: b.swf: no such file; accepted: sample"),
         (
             "policies: [none]\nsettings: {node_count: [null, 4]}",

@@ -96,6 +96,46 @@ def test_damaged_lines_may_be_skipped(tmp_path: Path) -> None:
         read_pods(written(tmp_path, "\n".join(PODS.splitlines()[:1]), "empty.csv"))
 
 
+def cut_off(folder: Path) -> Path:
+    """A list of 2,000 pods, of which the second half of the compressed file is missing."""
+    rows = [f"q{n},9000,{n * 7919 % 4096},0,0,,BE,Running,{n},{n + 900},{n}" for n in range(2000)]
+    packed = gzip.compress("\n".join([*PODS.splitlines()[:1], *rows]).encode())
+    path = folder / "cut.csv.gz"
+    path.write_bytes(packed[: len(packed) // 2])
+    return path
+
+
+def test_a_stream_that_breaks_off_gives_the_pods_before_on_request(makeway: Makeway, tmp_path: Path) -> None:
+    path = cut_off(tmp_path)
+    complaint = r"cut.csv.gz, line \d+: the gzip stream breaks off here; accepted: a whole file"
+    with pytest.raises(TraceError, match=complaint):
+        read_pods(path)
+    pods = read_pods(path, skip_bad=True)
+    assert pods.bad == 1
+    assert 500 < len(pods.jobs) < 1500
+    assert [job.job_id for job in pods.jobs] == [f"q{number}" for number in range(len(pods.jobs))]
+    _, errors = makeway("replay", path, "--skip-bad", "--policy", "none")
+    assert "makeway: 1 damaged line skipped\n" in errors
+    with pytest.raises(TraceError, match="it has no column sn"):
+        read_nodes(path)
+
+
+def test_a_row_that_breaks_off_is_damaged_and_not_a_pod_that_never_ran(tmp_path: Path) -> None:
+    path = written(tmp_path, PODS[: PODS.rindex("Running")], "cut.csv")
+    with pytest.raises(TraceError, match="line 6: 8 of 11 columns"):
+        read_pods(path)
+    pods = read_pods(path, skip_bad=True)
+    assert (len(pods.jobs), pods.dropped, pods.bad) == (3, 1, 1)
+
+
+def test_a_quote_that_does_not_end_is_damage(tmp_path: Path) -> None:
+    path = written(tmp_path, PODS.replace("p2,", '"p2,') + "x" * 200_000, "quoted.csv")
+    with pytest.raises(TraceError, match=r"quoted.csv, line \d: field larger than field limit"):
+        read_pods(path)
+    pods = read_pods(path, skip_bad=True)
+    assert (len(pods.jobs), pods.bad) == (2, 1)
+
+
 def test_pods_of_one_name_are_jobs_of_their_own(makeway: Makeway, tmp_path: Path) -> None:
     rows = PODS.replace("p1,", "p2.2,").replace("p3,12500", "p2,1000")
     path = written(tmp_path, f"{rows}p2,1000,512,0,0,,BE,Running,50,70,60\n")

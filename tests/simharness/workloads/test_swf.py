@@ -143,7 +143,7 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path, packed: bool) -> None:
     [
         (
             bz2.compress(LINE.encode()),
-            "is compressed by bzip2; accepted: a plain file, or one compressed by gzip",
+            "is compressed by bzip2; accepted: an SWF file, plain or gzip",
         ),
         (lzma.compress(LINE.encode()), "is compressed by xz; accepted"),
         (b"\x28\xb5\x2f\xfd\x24", "is compressed by zstd; accepted"),
@@ -211,7 +211,7 @@ def test_a_stream_that_breaks_off_gives_the_lines_before_on_request(tmp_path: Pa
     packed = gzip.compress((HEADER + "\n".join(lines)).encode())
     path = written(tmp_path, packed[: len(packed) // 2], "half.swf.gz")
     with pytest.raises(
-        TraceError, match=r"line \d+: the gzip stream breaks off here; accepted: a whole .gz file"
+        TraceError, match=r"line \d+: the gzip stream breaks off here; accepted: a whole file"
     ):
         rows(path)
     ids, reader = rows(path, skip_bad=True)
@@ -248,7 +248,7 @@ def test_random_damage_is_a_trace_error_or_none(
             assert str(path) in str(error)
             assert "\n" not in str(error)
             # With skip_bad only what is no trace at all still raises.
-            no_trace = ("is empty", "does not begin like gzip", "is text in UTF-16")
+            no_trace = ("is empty", "does not begin like gzip", "is text in UTF-16", "is compressed by")
             assert not skip_bad or any(words in str(error) for words in no_trace)
         case (ids, reader):
             assert all(job_id.isdigit() for job_id in ids)

@@ -152,6 +152,23 @@ def test_the_machine_can_be_given(tmp_path: Path) -> None:
         read_trace(path, node_count=0)
 
 
+@pytest.mark.parametrize("jobs_before", [0, 1, 1024, 3000])
+@pytest.mark.parametrize("comments_before", [0, 1500])
+def test_the_machine_is_read_wherever_the_header_has_it(
+    tmp_path: Path, jobs_before: int, comments_before: int
+) -> None:
+    lines = [
+        *["; a remark"] * comments_before,
+        *(line(number, allocated=17) for number in range(1, jobs_before + 1)),
+        "; MaxNodes: 144",
+        "; MaxProcs: 1152",
+        line(jobs_before + 1, submit=9, allocated=17),
+    ]
+    trace = read_trace(trace_of(tmp_path, *lines, header=";"))
+    assert (trace.node_count, trace.procs_per_node) == (144, 8)
+    assert len(trace.jobs) == jobs_before + 1
+
+
 def test_a_file_without_a_job_that_can_run_is_an_error(tmp_path: Path) -> None:
     path = trace_of(tmp_path, line(1, run=0), line(2, allocated=200), "some words")
     with pytest.raises(TraceError, match=r"1 damaged, 1 without run time or size, 1 larger than the machine"):

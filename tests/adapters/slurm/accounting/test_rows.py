@@ -54,6 +54,11 @@ def test_steps_are_left_out() -> None:
     assert list(read_rows([HEADER, changed(JobID="12.batch", AllocTRES="cpu=x")])) == []
 
 
+@pytest.mark.parametrize(("header", "run"), [(HEADER, RUN), (f"{HEADER};Comment", f"{RUN};hello")])
+def test_several_exports_may_be_one_file(header: str, run: str) -> None:
+    assert [row.line for row in read_rows([header, run, header, run])] == [2, 4]
+
+
 def test_times_without_a_zone_need_one() -> None:
     line = changed(Submit="2026-07-01T12:00:00")
     with pytest.raises(
