@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from makeway.policies.model import Cluster, JobState
+from makeway.policies.model import Cluster, Job, JobState, memoise_last
 
 
 class ResumedJobs:
@@ -17,7 +17,7 @@ class ResumedJobs:
 
         `past_evictions` says how often each job was evicted; it is called only if a run is new.
         """
-        runs = {job.job_id: job.requeue_count for job in seen.jobs if job.state is JobState.RUNNING}
+        runs = _runs(seen.jobs)
         before, self._before = self._before, runs
         if before is None or before == runs:
             return ()
@@ -26,3 +26,9 @@ class ResumedJobs:
             return ()
         evicted = past_evictions()
         return tuple(sorted(job_id for job_id in new if evicted.get(job_id)))
+
+
+@memoise_last
+def _runs(jobs: tuple[Job, ...]) -> Mapping[str, int]:
+    """The running jobs with their requeue counts."""
+    return {job.job_id: job.requeue_count for job in jobs if job.state is JobState.RUNNING}

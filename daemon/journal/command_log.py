@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -47,6 +47,11 @@ class _Sent:
     """
     outcome: str | None = None
     failed: bool = False
+    eviction: Eviction = field(init=False)
+    """The same as an eviction, if it is one."""
+
+    def __post_init__(self) -> None:
+        self.eviction = Eviction(job_id=self.job_id, at_s=self.issued_s)
 
     @property
     def evicted(self) -> bool:
@@ -108,10 +113,7 @@ class SentCommands:
 
     def evictions(self, since_s: float) -> tuple[Eviction, ...]:
         """Evictions since then that were carried out or may have been, oldest first."""
-        found = [
-            Eviction(job_id=sent.job_id, at_s=sent.issued_s) for sent in self._since(since_s) if sent.evicted
-        ]
-        return tuple(reversed(found))
+        return tuple(reversed([sent.eviction for sent in self._since(since_s) if sent.evicted]))
 
     def past_evictions(self) -> Mapping[str, int]:
         """How often each job was evicted, or may have been. Another object whenever it changes."""

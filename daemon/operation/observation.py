@@ -236,11 +236,11 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> _Seen | None
             if job is None or _left_its_run(task, job):
                 return Ending.LEFT_ITSELF
             # It may have lost one more node, or given it away, meanwhile.
-            return Ending.SEEN if set(job.nodes) <= set(action.keep_nodes) else None
+            return Ending.SEEN if _has_all(cluster, action.keep_nodes, job.nodes) else None
         case Expand():
             if job is None or _left_its_run(task, job):
                 return Ending.RUN_OVER
-            return Ending.SEEN if set(action.nodes) <= set(job.nodes) else None
+            return Ending.SEEN if _has_all(cluster, job.nodes, action.nodes) else None
         case Prioritise():
             return _seen_prioritise(task, action, job)
         case RestorePriority():
@@ -255,6 +255,12 @@ def _seen(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> _Seen | None
             return Ending.SEEN if job.taken != action.taken else None
         case _:
             assert_never(action)
+
+
+def _has_all(cluster: Cluster, names: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    """Whether all the others are among these nodes."""
+    sets = cluster.node_sets()
+    return not sets.of(others) & ~sets.of(names)
 
 
 def _left_its_run(task: Task, job: Job) -> bool:

@@ -185,6 +185,7 @@ def _still_lent(task: Task, lender: Job, cluster: Cluster) -> bool:
             return False
 
 
+@memoise_each
 def lent_nodes(task: Task) -> tuple[str, ...]:
     """The nodes that a task made its job give up."""
     return _given(task.nodes, task.action.keep_nodes) if isinstance(task.action, Shrink) else task.nodes

@@ -34,6 +34,7 @@ from makeway.policies.model import (
     Job,
     Method,
     NodeSet,
+    NodeSets,
     OperationKind,
     Phase,
     Postponement,
@@ -47,6 +48,10 @@ from makeway.policies.safety.prices import killed_node_s
 
 SHRINK_S = 30.0
 """For how many seconds an urgent job waits for a job that shrinks for another one."""
+
+
+Coming = tuple[tuple[float, int], ...]
+"""When nodes come free, and which."""
 
 
 @dataclass(slots=True)
@@ -79,6 +84,7 @@ class Commitments:
     _releasing: dict[Resources | None, dict[str, float]] = field(
         default_factory=dict[Resources | None, dict[str, float]]
     )
+    _coming: dict[Resources | None, Coming] = field(default_factory=dict[Resources | None, Coming])
     _planned: tuple[tuple[int, float], ...] = ()
     _unusable: NodeSet | None = None
 
@@ -95,6 +101,7 @@ class Commitments:
         other.releases, other.pending = dict(self.releases), dict(self.pending)
         other.leftovers, other.shrinking = dict(self.leftovers), dict(self.shrinking)
         other.killed_node_s, other._releasing = dict(self.killed_node_s), dict(self._releasing)
+        other._coming = dict(self._coming)
         other.postponed_node_s = dict(self.postponed_node_s)
         other.evictions_node_s = dict(self.evictions_node_s)
         return other
@@ -121,6 +128,7 @@ class Commitments:
             if release is not None:
                 self.releases[action.job_id] = release
                 self._releasing.clear()
+                self._coming.clear()
         if why is not None and why.ready_s is not None:
             self._add_leftovers(actions, why, why.ready_s)
 
@@ -240,6 +248,25 @@ class Commitments:
             self._releasing[demand] = found = {name: ready_s[name] for name in order}
         return found
 
+    def coming_free(self, demand: Resources | None = None) -> Coming:
+        """The same nodes by the instants when they are free, the earliest first: each with the nodes, as a
+        set of the cluster's `node_sets`.
+        """
+        found = self._coming.get(demand)
+        if found is None:
+            sets, by_s = self.cluster.node_sets(), dict[float, int]()
+            if demand is None and not self.cluster.shared_nodes():
+                for job, release in self._leaving():
+                    nodes = sets.of(job.nodes) & ~sets.of(release.kept_nodes) & sets.up
+                    by_s[release.by_s] = by_s.get(release.by_s, 0) | nodes
+            else:
+                for name, at_s in self.releasing(demand).items():
+                    by_s[at_s] = by_s.get(at_s, 0) | sets.of_new((name,))
+            self._coming[demand] = found = tuple(
+                sorted((at_s, nodes) for at_s, nodes in by_s.items() if nodes)
+            )
+        return found
+
     def _leaving(self) -> Iterator[tuple[Job, NodeRelease]]:
         """The jobs that are leaving their nodes, each with its release."""
         for job in self.cluster.jobs:
@@ -266,6 +293,21 @@ class Commitments:
         if alike:
             self._unusable = found
         return found
+
+
+def soonest(sets: NodeSets, coming: Coming, suitable: int, by_s: float, wanted: int) -> tuple[str, ...]:
+    """So many of the suitable nodes, or fewer, that come free by an instant: the soonest first."""
+    found, joined = tuple[str, ...](), 0
+    for at_s, nodes in coming:
+        if at_s > by_s or len(found) >= wanted:
+            break
+        names = sets.names(nodes & suitable)
+        if len(found) + len(names) > wanted:
+            names = names[: wanted - len(found)]
+        joined |= sets.of(names)
+        found = found + names if found else names
+    sets.keep(found, joined)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.commitments import Commitments, soonest
 from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease, node_release_of
 from makeway.policies.common.losses import evictions_loss_node_s
 from makeway.policies.common.placements import ANYWHERE, confined, fitting
@@ -148,12 +148,11 @@ def request_for(
     suitable = _suitable(cluster, urgent, unusable)
     too_late = 0 if now_s > deadline_s else cluster.node_sets().asleep_for(deadline_s - now_s)
     free = _free_for(commitments, urgent, suitable & ~too_late)
-    short, kept, releasing = urgent.missing - len(free), urgent.kept_nodes, list[str]()
-    ready_s = commitments.releasing(urgent.job.demand) if short > 0 or kept else {}
-    if short > 0:
-        fit = cluster.node_sets().among(tuple(ready_s), suitable)
-        in_time = (name for name in fit if ready_s[name] <= deadline_s or now_s > deadline_s)
-        releasing = sorted(in_time, key=ready_s.__getitem__)[:short]
+    short, kept = urgent.missing - len(free), urgent.kept_nodes
+    coming = commitments.coming_free(urgent.job.demand) if short > 0 or kept else ()
+    sets, by_s = cluster.node_sets(), math.inf if now_s > deadline_s else deadline_s
+    releasing = soonest(sets, coming, suitable, by_s, short)
+    awaited = sets.of(releasing) | sets.of(kept)
     return Request(
         cluster=cluster,
         urgent=urgent,
@@ -162,8 +161,8 @@ def request_for(
         duration_s=duration_s,
         ends_s=ends_s,
         free=free,
-        releasing=tuple(releasing),
-        releasing_s=max((ready_s[name] for name in (*releasing, *kept) if name in ready_s), default=now_s),
+        releasing=releasing,
+        releasing_s=max((at_s for at_s, nodes in coming if nodes & awaited), default=now_s),
         unusable=unusable.union(releasing) if releasing else unusable,
         excluded=commitments.excluded,
         leaving=dict(commitments.releases) if urgent.job.het_job_id else {},

@@ -14,7 +14,7 @@ Differs from the paper:
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -22,7 +22,17 @@ from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.shared_nodes import held_on, room_when_left
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.model import Candidate, Cluster, Job, Reserve, Resources, names
+from makeway.policies.model import (
+    Candidate,
+    Cluster,
+    Job,
+    Limits,
+    Memo,
+    NodeSets,
+    Reserve,
+    Resources,
+    names,
+)
 from makeway.policies.safety.prices import loss_node_s, price_node_s
 from makeway.policies.safety.protection import protection
 
@@ -82,6 +92,54 @@ def victim_groups(
     return tuple(
         sorted((_victim_group(group, cluster, excluded) for group in groups), key=lambda group: group.job_ids)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Machine:
+    """What of a snapshot says which groups there are, and who may leave. Snapshots of one decision differ in
+    their waiting jobs and in the limits on lost work, and mostly not in this.
+    """
+
+    sets: NodeSets
+    now_s: float
+    holders: tuple[Job, ...]
+    limits: Limits
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "_Machine":
+        """That of a snapshot."""
+        limits = replace(
+            cluster.limits,
+            max_loss_node_hours=None,
+            max_loss_node_hours_per_user_per_day=None,
+            max_loss_node_hours_per_account_per_day=None,
+        )
+        return cls(sets=cluster.node_sets(), now_s=cluster.now_s, holders=cluster.holders(), limits=limits)
+
+    def __hash__(self) -> int:
+        # That of all jobs would take long. To compare them does not: they are mostly the same objects.
+        return hash((self.now_s, len(self.holders)))
+
+
+def remembered_groups(
+    cluster: Cluster,
+    urgent: UrgentJob,
+    *,
+    unusable: AbstractSet[str],
+    excluded: AbstractSet[str],
+    memo: Memo,
+) -> tuple[VictimGroup, ...]:
+    """The same, found once for all urgent jobs of a decision to which the same nodes and jobs are open."""
+    machine, jobs = _Machine.of(cluster), cluster.jobs_by_id()
+    key = (
+        "groups",
+        machine,
+        urgent.job.eligible_nodes,
+        urgent.kept_nodes,
+        machine.sets.of_any(unusable) & cluster.held_set(),
+        frozenset(job_id for job_id in excluded if job_id in jobs and jobs[job_id].nodes),
+    )
+    return memo.once(key, lambda: victim_groups(cluster, urgent, unusable=unusable, excluded=excluded))
 
 
 _Holder = tuple[Job, tuple[str, ...]]

@@ -38,16 +38,16 @@ from makeway.policies.common.proposals import (
 from makeway.policies.common.requests import Proposal, Request, loss_refusal, needed, node_text, rationale
 from makeway.policies.common.shrinking import spare_nodes
 from makeway.policies.common.urgent_jobs import urgency
-from makeway.policies.common.victims import VictimGroup, leavers
+from makeway.policies.common.victims import VictimGroup, leavers, remembered_groups
 from makeway.policies.common.waiting import Waiting, serves_more, without_room
 from makeway.policies.contract import Policy, require_durations
 from makeway.policies.eviction.components import joint_rules
-from makeway.policies.eviction.considered import Considered, Ending, Pricing, groups_for
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.joint.serving import jointly
-from makeway.policies.model import Cluster, Decision, Method
+from makeway.policies.model import Cluster, Decision, Memo, Method, Same
 from makeway.policies.programme.candidates import candidates
 from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
+from makeway.policies.programme.considered import Considered, Pricing, Releases
 from makeway.policies.programme.ends import ending_by_itself, ends_by_itself
 from makeway.policies.programme.group_departures import (
     GroupDeparture,
@@ -64,7 +64,6 @@ from makeway.policies.programme.leaving import (
     in_turn_s,
     turn,
 )
-from makeway.policies.programme.memo import Memo, Same
 from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
 
 CELLS = 50_000_000
@@ -148,7 +147,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
             jointly=None if config.checkpoints == "concurrent" else partial(jointly, rules=rules),
         )
 
-    def room(request: Request, ending: Ending) -> Proposal:
+    def room(request: Request, ending: Releases) -> Proposal:
         return _allowed_room(request, config, ending)
 
     if config.kills == "late":
@@ -162,7 +161,7 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
     return decided(lambda request: room(request, {}))
 
 
-def _allowed_room(request: Request, config: EvictionConfig, ending: Ending) -> Proposal:
+def _allowed_room(request: Request, config: EvictionConfig, ending: Releases) -> Proposal:
     """What `make_room` proposes. If a limit on lost work refuses that and past evictions have raised prices:
     the set that loses least, if no limit refuses it.
     """
@@ -176,7 +175,7 @@ def _allowed_room(request: Request, config: EvictionConfig, ending: Ending) -> P
 def make_room(
     request: Request,
     config: EvictionConfig,
-    ending: Ending = MappingProxyType({}),
+    ending: Releases = MappingProxyType({}),
     pricing: Pricing | None = None,
     *,
     by_loss: bool = False,
@@ -233,7 +232,7 @@ def least_price_node_s(request: Request, config: EvictionConfig, pricing: Pricin
 def _considered(
     request: Request,
     config: EvictionConfig,
-    ending: Ending,
+    ending: Releases,
     pricing: Pricing | None,
     by_loss: bool,
     memo: Memo,
@@ -269,7 +268,9 @@ def _groups(request: Request, config: EvictionConfig, memo: Memo) -> tuple[Victi
     """The groups that may leave, each as a whole. None: jobs leave one by one, because nodes are shared."""
     if request.urgent.job.demand is not None:
         return None
-    found = groups_for(request, memo)
+    found = remembered_groups(
+        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded, memo=memo
+    )
     return None if not config.shrink and any(len(group.jobs) > 1 for group in found) else found
 
 
@@ -283,7 +284,7 @@ def _make_room_on_whole_nodes(
     request: Request,
     considered: Considered,
     config: EvictionConfig,
-    ending: Ending,
+    ending: Releases,
     latest_s: float,
     memo: Memo,
 ) -> Proposal:
@@ -329,7 +330,7 @@ def _plan(
 
 
 def _evict(
-    request: Request, considered: Considered, plan: EvictionPlan, when: Turn, ending: Ending
+    request: Request, considered: Considered, plan: EvictionPlan, when: Turn, ending: Releases
 ) -> Proposal:
     """The hold, and the evictions of the plan. `when`: when its checkpoints are written. `ending`: jobs that
     leave by themselves.

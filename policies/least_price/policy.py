@@ -58,8 +58,7 @@ from makeway.policies.least_price.joint import decide_together
 from makeway.policies.least_price.prices import lost_node_s
 from makeway.policies.least_price.rooms import Rooms
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import Cluster, Decision, OperationKind
-from makeway.policies.programme.memo import Memo
+from makeway.policies.model import Cluster, Decision, Memo, OperationKind
 from makeway.policies.safety.prices import hours_text, killed_node_s
 
 

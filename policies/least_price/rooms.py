@@ -20,8 +20,7 @@ from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.eviction.policy import EvictionConfig, least_price_node_s, make_room
 from makeway.policies.least_price.prices import Price, TotalPricing, price_node_s
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import Cluster
-from makeway.policies.programme.memo import Memo
+from makeway.policies.model import Cluster, Memo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

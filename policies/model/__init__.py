@@ -70,6 +70,7 @@ from makeway.policies.model.gpu_parts import (
     without_numbers,
 )
 from makeway.policies.model.kind import OperationKind
+from makeway.policies.model.memo import Memo, Same
 from makeway.policies.model.node_sets import NodeSet, NodeSets, set_of_places
 from makeway.policies.model.operation import (
     Ending,
@@ -128,6 +129,7 @@ __all__ = [
     "Lease",
     "Limits",
     "LostNodes",
+    "Memo",
     "Method",
     "Node",
     "NodeSet",
@@ -156,6 +158,7 @@ __all__ = [
     "RestoreLimit",
     "RestorePriority",
     "RunIdentity",
+    "Same",
     "Shrink",
     "SignalTarget",
     "TakenFromJob",

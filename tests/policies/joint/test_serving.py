@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from makeway.policies.choice.choose import choose
 from makeway.policies.choice.instance import Choice, ChoiceInstance
 from makeway.policies.common.shared_nodes import held_on
-from makeway.policies.eviction import considered, shared_nodes
+from makeway.policies.eviction import policy as eviction_policy
+from makeway.policies.eviction import shared_nodes
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.joint import serving
@@ -286,7 +287,7 @@ def test_on_shared_nodes_jobs_are_not_put_into_groups(monkeypatch: pytest.Monkey
     def fail(*args: object, **named: object) -> None:
         raise AssertionError("grouped")
 
-    monkeypatch.setattr(considered, "victim_groups", fail)
+    monkeypatch.setattr(eviction_policy, "remembered_groups", fail)
     assert leaving(eviction(shared_rivals())) == {"vn1", "vn2"}
 
 

@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.rooms import Rooms
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import CheckpointSpec, Cluster, Decision, Job, Limits
+from makeway.policies.model import CheckpointSpec, Cluster, Decision, Job, Limits, Memo
 from makeway.policies.programme import fixing
 from makeway.policies.programme.knapsack import EvictionPlan
-from makeway.policies.programme.memo import Memo
 from tests.builders import cluster, node_names, running, urgent
 from tests.policies.any_cluster import clusters
 from tests.policies.arriving import carried_out
@@ -108,7 +107,7 @@ def solved(monkeypatch: pytest.MonkeyPatch, view: Cluster, ceiling_node_hours: f
         return fixing.best_plans(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("makeway.policies.eviction.considered.best_plans", counting)
+        patch.setattr("makeway.policies.programme.considered.best_plans", counting)
         config = LeastPriceConfig(ceiling_machine_hours=ceiling_node_hours / len(view.nodes))
         decision = LEAST_PRICE.decision(view, config)
     assert all(why.ready_s is None for why in decision.rationale)

@@ -1,4 +1,4 @@
-"""What is considered for several requests of one decision: worked out once where it is the same."""
+"""The groups for several requests of one decision: found once where they are the same."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,10 +9,8 @@ import pytest
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.requests import Request, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.common.victims import victim_groups
-from makeway.policies.eviction.considered import groups_for
-from makeway.policies.model import CheckpointSpec, Cluster, Limits, Node, NodeState
-from makeway.policies.programme.memo import Memo
+from makeway.policies.common.victims import VictimGroup, remembered_groups, victim_groups
+from makeway.policies.model import CheckpointSpec, Cluster, Limits, Memo, Node, NodeState
 from tests.builders import cluster, node_names, running, urgent
 
 NOW_S = 50_000.0
@@ -31,6 +29,13 @@ def view() -> Cluster:
     """Three jobs on two nodes each; two nodes are free."""
     jobs = [running(f"r{index}", NODES[2 * index : 2 * index + 2], start_s=0.0) for index in range(3)]
     return cluster(8, *jobs, urgent("u", 5, submit_s=NOW_S), urgent("v", 1, submit_s=NOW_S), now_s=NOW_S)
+
+
+def groups_for(given: Request, memo: Memo) -> tuple[VictimGroup, ...]:
+    """The groups of a request."""
+    return remembered_groups(
+        given.cluster, given.urgent, unusable=given.unusable, excluded=given.excluded, memo=memo
+    )
 
 
 def seen(given: Request, **changes: object) -> Request:
@@ -85,7 +90,7 @@ def test_groups_are_remembered_where_they_cannot_differ(change: Change) -> None:
 
 
 def test_a_memo_forgets_what_was_asked_for_longest_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("makeway.policies.programme.memo._MOST", 2)
+    monkeypatch.setattr("makeway.policies.model.memo._MOST", 2)
     memo, worked_out = Memo(), list[str]()
 
     def work_out(key: str) -> str:

@@ -1,9 +1,9 @@
 """The jobs that are considered for an urgent job that needs whole nodes, and which of them leave.
 
 Urgent jobs of one decision often choose among the same jobs: one that is refused takes nothing from the next.
-So a decision may remember three things (`Memo`): the groups, what their leaving costs, and the solutions of
-the programme. Each key has all that the result is worked out from, so that it is the same as if it was worked
-out again.
+So a decision may remember three things (`Memo`): the groups (`remembered_groups`), what their leaving costs,
+and the solutions of the programme. Each key has all that the result is worked out from: it is the same as if
+it was worked out again.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -20,65 +20,18 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from makeway.policies.common.departures import NodeRelease
-from makeway.policies.common.requests import Request
-from makeway.policies.common.victims import VictimGroup, victim_groups
-from makeway.policies.model import Cluster, Job, Limits, Method, NodeSets
+from makeway.policies.common.victims import VictimGroup
+from makeway.policies.model import Memo, Method, Same
 from makeway.policies.programme.candidates import Offers, offers
 from makeway.policies.programme.ends import ends_by_itself
 from makeway.policies.programme.fixing import best_plans, in_steps, least_loss_node_s
 from makeway.policies.programme.items import EvictionJob
 from makeway.policies.programme.knapsack import EvictionPlan
-from makeway.policies.programme.memo import Memo, Same
 
 Pricing = Callable[[EvictionJob, VictimGroup], EvictionJob]
 """Changes what leaving costs and how long it takes. One that is to be remembered is a value with equality."""
-Ending = Mapping[str, NodeRelease]
+Releases = Mapping[str, NodeRelease]
 """Jobs that leave by themselves in time, by id."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Machine:
-    """What of a snapshot says which groups there are, and who may leave. Snapshots of one decision differ in
-    their waiting jobs and in the limits on lost work, and mostly not in this.
-    """
-
-    sets: NodeSets
-    now_s: float
-    holders: tuple[Job, ...]
-    limits: Limits
-
-    @classmethod
-    def of(cls, cluster: Cluster) -> "_Machine":
-        """That of a snapshot."""
-        limits = replace(
-            cluster.limits,
-            max_loss_node_hours=None,
-            max_loss_node_hours_per_user_per_day=None,
-            max_loss_node_hours_per_account_per_day=None,
-        )
-        return cls(sets=cluster.node_sets(), now_s=cluster.now_s, holders=cluster.holders(), limits=limits)
-
-    def __hash__(self) -> int:
-        # That of all jobs would take long. To compare them does not: they are mostly the same objects.
-        return hash((self.now_s, len(self.holders)))
-
-
-def groups_for(request: Request, memo: Memo) -> tuple[VictimGroup, ...]:
-    """The groups that hold a node which could serve the request, as `victim_groups` finds them."""
-    cluster, urgent = request.cluster, request.urgent
-    machine, jobs = _Machine.of(cluster), cluster.jobs_by_id()
-    key = (
-        "groups",
-        machine,
-        urgent.job.eligible_nodes,
-        urgent.kept_nodes,
-        machine.sets.of_any(request.unusable) & cluster.held_set(),
-        frozenset(job_id for job_id in request.excluded if job_id in jobs and jobs[job_id].nodes),
-    )
-    return memo.once(
-        key,
-        lambda: victim_groups(cluster, urgent, unusable=request.unusable, excluded=request.excluded),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,7 +55,7 @@ class Considered:
     def of(
         cls,
         groups: tuple[VictimGroup, ...],
-        ending: Ending,
+        ending: Releases,
         item: Callable[[VictimGroup], EvictionJob],
         *,
         shrink: bool,
@@ -155,7 +108,7 @@ class Considered:
 
 
 def _beside(
-    able: Iterable[VictimGroup], items: Iterable[EvictionJob], ending: Ending
+    able: Iterable[VictimGroup], items: Iterable[EvictionJob], ending: Releases
 ) -> tuple[tuple[float, int, Method], ...]:
     """See `Considered.beside`. Jobs that end by themselves are in time."""
     found: list[tuple[float, int, Method]] = []
