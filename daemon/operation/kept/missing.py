@@ -76,11 +76,13 @@ def _return_to(
 def _turn(
     job: Job, for_job_id: str, cluster: Cluster, policy: str, *, urgent_first: bool
 ) -> Prioritise | None:
-    """A requeued job goes first in the queue, once the urgent job has started or cannot start. Only jobs that
-    the site has opted in do: where the owner can write what was taken, it counts for no other job.
+    """A requeued job goes first in the queue, once the urgent job has started, cannot start or is urgent no
+    more. Only jobs that the site has opted in do: where the owner can write what was taken, it counts for no
+    other job.
     """
-    urgent = cluster.jobs_by_id().get(for_job_id)
-    waits = urgent_first and urgent is not None and urgent.state is JobState.PENDING and not urgent.blocked_by
+    waits = urgent_first and any(
+        one.job_id == for_job_id and not one.blocked_by for one in cluster.waiting_urgent_jobs()
+    )
     if waits or job.blocked_by or not job.preemptible:
         return None
     return Prioritise(job_id=job.job_id, for_job_id=for_job_id, policy=policy, reason=Reason.TAKEN)

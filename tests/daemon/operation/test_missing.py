@@ -70,6 +70,8 @@ def test_a_requeued_job_gets_its_turn_once_its_urgent_job_does_not_wait() -> Non
     assert given(cluster(8, requeued(), running("u", EIGHT[:2], kind=JobKind.ON_DEMAND))) == turn
     assert given(cluster(8, requeued(), urgent("u", 2))) == ()
     assert given(cluster(8, requeued(), replace(urgent("u", 2), blocked_by="a licence"))) == turn
+    no_more_urgent = pending("u", 2)
+    assert given(cluster(8, requeued(), no_more_urgent)) == turn
 
 
 @pytest.mark.parametrize("changes", [{"preemptible": False}, {"blocked_by": "its release from a hold"}])

@@ -42,11 +42,20 @@ class KeptStory:
 
 ALL = tuple(kind for kind in TroubleKind if kind not in _LATER)
 """All kinds of trouble, those that a story drew at first and those that came later, but not the latest."""
-ALL_BUT_CHANGES = tuple(kind for kind in TroubleKind if kind not in CHANGES)
+ALL_BUT_CHANGES = tuple(kind for kind in ALL if kind not in CHANGES)
 """For the stories that were drawn before urgent jobs were changed."""
 ALL_BUT_REQUEUES_LOST = tuple(kind for kind in ALL_BUT_CHANGES if kind is not TroubleKind.REQUEUES_LOST)
 """For the stories that were drawn before there was that kind."""
 KEPT_STORIES = (
+    KeptStory(
+        seed=281001253,
+        policy="n-spaa",
+        troubles=tuple(TroubleKind),
+        switches=True,
+        components=True,
+        law="restored",
+        broke="job 11 waited for its turn until a job had started that was urgent no more",
+    ),
     KeptStory(
         seed=260000410,
         policy="eviction",
