@@ -41,6 +41,7 @@ _OVER = (
     "Job is pending execution",
     "Job is not running",
 )
+_FORBIDDEN = ("denied", "Invalid user", "not authorized")
 _NO_RESERVATION = ("Requested reservation is invalid",)
 _LATER = (
     "try again",
@@ -78,6 +79,13 @@ def without_account(done: CompletedCommand) -> bool:
 def denied(done: CompletedCommand) -> bool:
     """Whether a command was refused because makeway's level does not allow it."""
     return done.returncode != 0 and "denied" in done.words
+
+
+def forbidden(done: CompletedCommand) -> bool:
+    """Whether a command was refused that Slurm allows to root and SlurmUser. slurmctld logs each attempt of
+    another user, so that there should be no second one.
+    """
+    return done.returncode != 0 and any(word in done.words for word in _FORBIDDEN)
 
 
 def unread(done: CompletedCommand) -> AdapterError:

@@ -20,13 +20,13 @@ from makeway.adapters.protocol import AdapterError
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.access import SlurmClient, new_token
+from makeway.adapters.slurm.errors import forbidden
 from makeway.policies.model import Action, Cancel, Checkpoint, Method, Requeue, RunIdentity, Shrink
 
 _MOST_WAITING = 1000
 """So many lines may wait to be sent; more are dropped."""
 _MOST_TOLD = 10_000
 _CLOSE_S = 1.0
-_DENIED = ("denied", "Invalid user", "not authorized")
 
 
 class LeaveNotices:
@@ -79,8 +79,7 @@ class LeaveNotices:
         if number is None or self._denied or not self._client.may_change:
             return
         done = self._client.run(notify(number, text))
-        # slurmctld logs each attempt of a user who may not: there is no second one.
-        self._denied = done.returncode != 0 and any(word in done.words for word in _DENIED)
+        self._denied = forbidden(done)
 
     def _number_of(self, job_id: str) -> str | None:
         """The number of an array task. None: it is over."""

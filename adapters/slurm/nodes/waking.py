@@ -8,6 +8,7 @@ from contextlib import suppress
 from makeway.adapters.protocol import Unavailable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.errors import forbidden
 from makeway.adapters.slurm.nodes.states import sleeps
 from makeway.adapters.slurm.parse_cluster import RawNode
 
@@ -23,6 +24,7 @@ class SleepingNodes:
     def __init__(self, client: SlurmClient) -> None:
         self._client = client
         self._names = frozenset[str]()
+        self._forbidden = False
 
     def remember(self, nodes: Iterable[RawNode]) -> None:
         """Remember which of these nodes sleep and have not been told to wake."""
@@ -33,8 +35,8 @@ class SleepingNodes:
         it, since Slurm wakes them in any case.
         """
         asleep = tuple(name for name in nodes if name in self._names)
-        if asleep:
-            with suppress(Unavailable):
-                self._client.change(
-                    ("scontrol", "update", f"NodeName={build.node_list(asleep)}", "State=POWER_UP")
-                )
+        if not asleep or self._forbidden:
+            return
+        with suppress(Unavailable):
+            command = ("scontrol", "update", f"NodeName={build.node_list(asleep)}", "State=POWER_UP")
+            self._forbidden = forbidden(self._client.change(command))

@@ -19,7 +19,8 @@ from tests.adapters.slurm.test_parse import ROW
 
 WAKES = {"ResumeProgram": "/wake", "ResumeTimeout": "300 sec", "SuspendTimeout": "30 sec"}
 URGENT = ROW | {"QOS": "urgent", "NumNodes": "2"}
-REFUSED = (1, "", "slurm_update error: Access/permission denied")
+REFUSED = (1, "", "slurm_update error: Invalid user id")
+FAILED = (1, "", "slurm_update error: Invalid node state specified")
 
 
 def sleeping(**states: str) -> Callable[[list[str]], list[str]]:
@@ -65,14 +66,16 @@ def test_what_sleeping_nodes_count_as() -> None:
     assert [node.state for node in adapter.snapshot().nodes].count(NodeState.DOWN) == 3
 
 
-@pytest.mark.parametrize("answer", [OK, REFUSED])
-def test_the_nodes_of_a_hold_that_sleep_are_woken(answer: tuple[int, str, str]) -> None:
+@pytest.mark.parametrize(("answer", "times"), [(OK, 2), (FAILED, 2), (REFUSED, 1)])
+def test_the_nodes_of_a_hold_that_sleep_are_woken(answer: tuple[int, str, str], times: int) -> None:
+    """A user who may not does not try again: slurmctld logs each attempt."""
     slurm = FakeSlurm(URGENT, script=(OK, OK, answer))
     adapter = power_saving(slurm)
-    adapter.snapshot()
-    adapter.apply(hold("n1", "n2", "n3", "n4"))
-    woken = ("scontrol", "update", "NodeName=n[1-2]", "State=POWER_UP")
-    assert slurm.acts[-1] == woken, "n3 boots already, and n4 is awake"
+    for _ in range(2):
+        adapter.snapshot()
+        adapter.apply(hold("n1", "n2", "n3", "n4"))
+    woken = [argv for argv in slurm.acts if "State=POWER_UP" in argv]
+    assert woken == [("scontrol", "update", "NodeName=n[1-2]", "State=POWER_UP")] * times, "n3 boots already"
 
 
 @pytest.mark.parametrize(("counts_as", "nodes"), [("down", ("n1", "n2")), ("free", ("n4", "n5"))])
