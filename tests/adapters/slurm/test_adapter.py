@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from makeway.adapters.protocol import Gone, Rejected, SubmissionReader, Unavailable, Unreadable, Unsupported
+from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm import build
 from makeway.policies.model import VERBS, JobKind, JobState, RunIdentity, SignalTarget
 from tests import acts
@@ -161,6 +162,17 @@ def test_a_job_without_a_time_limit_keeps_none() -> None:
     slurm.calls.clear()
     adapter.apply(acts.shrink("17", keep_nodes=("n1",), walltime_s=longer_s))
     assert slurm.acts == [build.resize("17", ("n1",), None)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "overtime_s"),
+    [("0 min", 0.0), ("5 min", 300.0), ("UNLIMITED", UNLIMITED_S), ("soon", 0.0)],
+)
+def test_how_long_jobs_run_on_after_their_limits(limit: str, overtime_s: float) -> None:
+    slurm = FakeSlurm(RUNNING, ROW | {"JobArrayID": "18"})
+    slurm.settings = {"OverTimeLimit": limit}
+    runs, waits = adapter_of(slurm).snapshot().jobs
+    assert (runs.overtime_s, waits.overtime_s) == (overtime_s, 0.0)
 
 
 def test_a_time_limit_rises_before_the_signal_and_never_falls() -> None:
