@@ -88,6 +88,25 @@ def test_options_of_sbatch_become_a_waiting_urgent_job() -> None:
     assert slurm.acts == []
 
 
+@pytest.mark.parametrize(
+    ("row", "options", "why"),
+    [
+        ({"ReqNodes": "n1"}, "-w n1", "--nodelist with fewer nodes than the job gets"),
+        ({"ReqNodes": "n[1-2]"}, "-w n[1-2]", ""),
+        ({"Feature": "[a*1&b*1]"}, "-C [a*1&b*1]", "--constraint with numbers of nodes"),
+    ],
+)
+def test_what_no_set_of_nodes_says_is_named(row: dict[str, str], options: str, why: str) -> None:
+    slurm = FakeSlurm(ROW | {"QOS": "urgent", "NumNodes": "2"} | row)
+    slurm.change = lambda lines: [line.replace("State=UP", "State=UP Default=YES") for line in lines]
+    adapter = adapter_of(slurm)
+    (waits,) = adapter.snapshot().jobs
+    assert isinstance(adapter, SubmissionReader)
+    submitted = adapter.as_submitted(("-N2", *options.split()), walltime_s=60.0)
+    wanted = why and f"nodes that makeway cannot choose ({why})"
+    assert (waits.blocked_by, submitted.blocked_by) == (wanted, wanted)
+
+
 def without(part: str) -> Callable[[list[str]], list[str]]:
     return lambda lines: [line for line in lines if part not in line]
 
