@@ -10,6 +10,7 @@ from math import inf
 
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
 from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Unavailable, Unreadable
+from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.errors import refusal, unread
@@ -86,6 +87,8 @@ class Controller:
     """What jobs get that do not say."""
     wakes: WakeTimes | None = None
     """How long it takes to wake nodes. None: it wakes none."""
+    overtime_s: float = 0.0
+    """How long a job may run on after its time limit (OverTimeLimit)."""
 
 
 def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None = None) -> Controller:
@@ -130,7 +133,16 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         ),
         job_defaults=job_defaults(settings),
         wakes=wake_times(settings),
+        overtime_s=_overtime_s(settings.get("OverTimeLimit", "")),
     )
+
+
+def _overtime_s(text: str) -> float:
+    """The seconds of `5 min` or of UNLIMITED; 0 of anything else."""
+    minutes, unit, _ = text.partition(" min")
+    if text.startswith("UNLIMITED"):
+        return UNLIMITED_S
+    return 60.0 * int(minutes) if unit and minutes.isdecimal() else 0.0
 
 
 class SlurmClient:

@@ -157,6 +157,7 @@ class SlurmCliAdapter:
             licenses=read.licenses,
             limits=read.limits,
             no_room=not_served(jobs, self._settings.classes),
+            overtime_s=known.overtime_s,
         )
         cluster = Cluster(
             now_s=now_s,

@@ -164,6 +164,7 @@ class Translator:
         licenses: the free licenses by name. A name that is absent is unknown.
         limits: what the limits of QOS and associations leave, as far as they were read.
         no_room: why no room is made for heterogeneous jobs, by their ids.
+        overtime_s: how long jobs may run on after their time limits.
     """
 
     def __init__(
@@ -177,6 +178,7 @@ class Translator:
         licenses: Mapping[str, int] | None = None,
         limits: KnownLimits = NO_LIMITS,
         no_room: Mapping[str, str] = MappingProxyType({}),
+        overtime_s: float = 0.0,
     ) -> None:
         self._classes = classes
         self._exclusive_shrink = exclusive_shrink
@@ -185,6 +187,7 @@ class Translator:
         self._licenses = licenses or {}
         self._limits = limits
         self._no_room = no_room
+        self._overtime_s = overtime_s
         self.now_s = now_s
 
     def job(self, raw: RawJob, taken: TakenFromJob | None = None) -> Job:
@@ -215,6 +218,7 @@ class Translator:
             quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
             start_s=started_s,
+            overtime_s=0.0 if pending else self._overtime_s,
             eligible_s=eligibility.eligible_s(raw, blocked_by, self.now_s) if pending else None,
             eligible_since_s=eligibility.eligible_since_s(raw, kind, blocked_by, self.now_s),
             setup_s=found.setup_s if found else 0.0,

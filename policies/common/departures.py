@@ -116,15 +116,17 @@ OVERDUE_S = 120.0
 def ends_by(cluster: Cluster, until_s: float) -> dict[str, NodeRelease]:
     """The jobs that end by `until_s` by their time limits, by id, each with its end.
 
-    One that runs on long after its limit is none of them: the cluster lets it (OverTimeLimit). One that is
-    suspended is none either: its limit does not pass. Nor is one that is stuck as it completes.
+    One that runs on long after its latest end is none of them. One that is suspended is none either: its
+    limit does not pass. Nor is one that is stuck as it completes.
     """
     overdue_s = cluster.now_s - OVERDUE_S
     lasting = stuck(cluster)
     ends_s = {
-        job.job_id: job.start_s + job.walltime_s
+        job.job_id: end_s
         for job in cluster.holders()
-        if job.start_s is not None and job.state is not JobState.SUSPENDED and job.job_id not in lasting
+        if (end_s := job.latest_end_s) is not None
+        and job.state is not JobState.SUSPENDED
+        and job.job_id not in lasting
     }
     return {
         job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if overdue_s < end_s <= until_s

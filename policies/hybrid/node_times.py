@@ -31,7 +31,7 @@ def end_times_s(request: Request, until_s: float) -> dict[str, float]:
     ends_s: dict[str, float] = {}
     later: list[tuple[str, ...]] = []
     for job in request.cluster.holders():
-        end_s = math.inf if job.start_s is None else job.start_s + job.walltime_s
+        end_s = math.inf if job.latest_end_s is None else job.latest_end_s
         if end_s > until_s:
             if shared:
                 later.append(job.nodes)

@@ -50,9 +50,9 @@ def expected_share(request: Request, until_s: float) -> float:
 
 def _probability(job: Job, now_s: float, until_s: float) -> float:
     """How likely the job ends by `until_s`. 0: its limit does not pass, or the cluster lets it run on."""
-    if job.start_s is None or job.state is JobState.SUSPENDED:
+    end_s = job.latest_end_s
+    if job.start_s is None or end_s is None or job.state is JobState.SUSPENDED:
         return 0.0
-    end_s = job.start_s + job.walltime_s
     if end_s <= until_s:
         return float(end_s > now_s - OVERDUE_S)
     begun_s = min(job.start_s, now_s - _YOUNGEST_S)

@@ -70,6 +70,5 @@ def _left_s(job: Job, name: str, release: NodeRelease | None, now_s: float) -> f
 
 
 def _end_s(job: Job, now_s: float) -> float:
-    if job.start_s is None or job.state is JobState.COMPLETING:
-        return now_s
-    return job.start_s + job.walltime_s
+    end_s = job.latest_end_s
+    return now_s if end_s is None or job.state is JobState.COMPLETING else end_s

@@ -172,6 +172,8 @@ class Job:
     """Nodes that may serve the job. None: any node."""
     start_s: float | None = None
     """When the current run began. None while pending."""
+    overtime_s: float = 0.0
+    """How long the cluster lets it run on after its time limit."""
     eligible_s: float | None = None
     """A pending job may not start before this. None: no such limit."""
     setup_s: float = 0.0
@@ -234,6 +236,11 @@ class Job:
     def waits_since_s(self) -> float:
         """When its waiting began that counts: when it became eligible, or else at its submission."""
         return self.submit_s if self.eligible_since_s is None else self.eligible_since_s
+
+    @property
+    def latest_end_s(self) -> float | None:
+        """When the cluster ends the current run at the latest. None while pending."""
+        return None if self.start_s is None else self.start_s + self.walltime_s + self.overtime_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

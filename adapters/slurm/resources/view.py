@@ -278,7 +278,12 @@ class SnapshotResources:
             node_count_max=size,
             demand=demand,
             eligible_nodes=eligible,
-            uncounted=", ".join(_uncounted_parts(request.gres_per_node, eligible)),
+            uncounted=", ".join(
+                [
+                    *_uncounted_names(request.required, request.features, size),
+                    *_uncounted_parts(request.gres_per_node, eligible),
+                ]
+            ),
         )
 
     def serving(self, job: RawJob) -> frozenset[str] | None:
@@ -291,6 +296,7 @@ class SnapshotResources:
         options = list(() if found is None else found.uncounted)
         if job.gres_per_socket:
             options.insert(0, "--gpus-per-socket")
+        options += _uncounted_names(job.required_nodes, job.features, asked.node_count)
         return ", ".join([*options, *_uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
 
     def _capacities(self) -> Mapping[str, Resources]:
@@ -346,6 +352,15 @@ def _may_be_refused(job: RawJob) -> bool:
 def has_choice(job: RawJob) -> bool:
     """Whether the job may run in several partitions, or on nodes of one of several features."""
     return len(job.partitions) > 1 or "[" in job.features
+
+
+def _uncounted_names(required: tuple[str, ...], features: str, node_count: int) -> list[str]:
+    """The options that ask for some nodes by name or feature, and for others besides."""
+    asked = {
+        "--nodelist with fewer nodes than the job gets": 0 < len(required) < node_count,
+        "--constraint with numbers of nodes": "*" in features,
+    }
+    return [option for option, given in asked.items() if given]
 
 
 def _uncounted_parts(wanted: tuple[Gres, ...], eligible: frozenset[str] | None) -> list[str]:

@@ -61,11 +61,21 @@ def test_a_start_waits_if_that_costs_nothing(
         ({"walltime_s": 2000.0}, math.log(1.51) / math.log(2.0)),
         ({"walltime_s": 1510.0}, 1.0),
         ({"walltime_s": 1000.0 - OVERDUE_S}, 0.0),
+        ({"walltime_s": 1500.0, "overtime_s": 500.0}, math.log(1.51) / math.log(2.0)),
         ({"start_s": NOW_S}, math.log(511.0) / math.log(20_001.0)),
         ({"state": JobState.SUSPENDED}, 0.0),
         ({"state": JobState.COMPLETING, "completing_since_s": NOW_S - 1000.0}, 0.0),
     ],
-    ids=["old", "near its limit", "ends", "long over its limit", "just started", "suspended", "stuck"],
+    ids=[
+        "old",
+        "near its limit",
+        "ends",
+        "long over its limit",
+        "may run on",
+        "just started",
+        "suspended",
+        "stuck",
+    ],
 )
 def test_the_probability_of_an_end_is_by_age_and_limit(
     running: Build, waiting: Build, cluster_of: BuildCluster, changes: dict[str, Any], wanted: float

@@ -67,6 +67,15 @@ def test_a_limit_counts_that_ends_in_time_and_is_not_long_over(
     assert (victims(decision) == []) is waits
 
 
+@pytest.mark.parametrize(("overtime_s", "left_s", "waits"), [(60.0, 390.0, True), (60.0, 400.0, False)])
+def test_a_job_that_may_run_on_after_its_limit_ends_later(
+    two: Cluster, overtime_s: float, left_s: float, waits: bool
+) -> None:
+    a, *others = two.jobs
+    decision = decide(replace(two, jobs=(replace(ending(a, left_s), overtime_s=overtime_s), *others)))
+    assert (victims(decision) == []) is waits
+
+
 @pytest.mark.parametrize(
     "settings",
     [
