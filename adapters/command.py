@@ -58,6 +58,7 @@ class Runner(Protocol):
         stdin: bytes = b"",
         environment: Mapping[str, str] = _NOTHING,
         take: Callable[[bytes], object] | None = None,
+        until: str = "",
     ) -> CompletedCommand:
         """Run one command to its end, as `CommandRunner.run`."""
         raise NotImplementedError
@@ -89,12 +90,14 @@ class CommandRunner:
         stdin: bytes = b"",
         environment: Mapping[str, str] = _NOTHING,
         take: Callable[[bytes], object] | None = None,
+        until: str = "",
     ) -> CompletedCommand:
         """Run one command to its end.
 
         `timeout_s`: None: the runner's. `environment` is added to the runner's; `stdin` is what the command
         may read. `take` gets the output in pieces while the command runs, and `stdout` is then empty; it has
-        to be quick, since its time counts. None: the output is kept whole.
+        to be quick, since its time counts. None: the output is kept whole. A command whose error output has
+        the words `until` is killed at once; empty: none is.
 
         Raises:
             Unavailable: it cannot be started, or did not end in time. It is killed, with whatever it started.
@@ -109,7 +112,7 @@ class CommandRunner:
         variables = {"PATH": SEARCH_PATH, "LC_ALL": "C", "TZ": "UTC", **self.environment, **environment}
         process = _start(command, variables, self.folder, stdin)
         try:
-            stdout, stderr, why = _read(process, deadline_s, self.output_limit_bytes, take)
+            stdout, stderr, why = _read(process, deadline_s, self.output_limit_bytes, take, until)
         except BaseException:
             _kill(process)
             raise
@@ -273,8 +276,11 @@ def _read(
     deadline_s: float,
     limit_bytes: int,
     take: Callable[[bytes], object] | None,
+    until: str,
 ) -> tuple[bytearray, bytearray, str | None]:
-    """Both outputs to their ends; the third value says why it stopped before: "late", "long", or None."""
+    """Both outputs to their ends; the third value says why it stopped before: "late", "long", "said", or
+    None.
+    """
     assert process.stdout is not None
     assert process.stderr is not None
     stdout, stderr = bytearray(), bytearray()
@@ -298,6 +304,8 @@ def _read(
                 size += len(chunk)
             if size > limit_bytes:
                 why = "long"
+            elif until and until.encode() in stderr:
+                why = "said"
             elif not ready:
                 why = "late"
     return stdout, stderr, why

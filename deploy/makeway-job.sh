@@ -100,7 +100,22 @@ makeway_signal_and_await() {
 
 makeway_signal_steps() {
     _makeway_in_job || return 0
-    _makeway_slurm scancel "--signal=$1" "$(_makeway_job)"
+    if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
+        _makeway_signal_task "$1"
+    else
+        _makeway_slurm scancel "--signal=$1" "$(_makeway_job)"
+    fi
+}
+
+# Signal the steps of a task of an array by $1. While other tasks of the array wait, scancel takes the signal
+# for one that failed, and would send it again after 5 s.
+_makeway_signal_task() {
+    _makeway_said=$(_makeway_within 4 scancel --verbose "--signal=$1" "$(_makeway_job)" 2>&1) && return 0
+    case "$_makeway_said" in
+    *retrying*) return 0 ;;
+    esac
+    printf '%s\n' "$_makeway_said" >&2
+    return 1
 }
 
 makeway_forward_to_steps() {
@@ -134,10 +149,17 @@ _makeway_job() {
     fi
 }
 
-_makeway_slurm() (
+_makeway_slurm() {
+    _makeway_within 20 "$@"
+}
+
+# Run a command of Slurm for at most $1 seconds, where there is `timeout`.
+_makeway_within() (
     unset SLURM_CLUSTERS # the job's own cluster is the one that is configured here
+    _makeway_most=$1
+    shift
     if command -v timeout >/dev/null 2>&1; then
-        timeout 20 "$@" </dev/null
+        timeout "$_makeway_most" "$@" </dev/null
     else
         "$@" </dev/null
     fi

@@ -305,15 +305,15 @@ class SlurmClient:
         if done.returncode != 0:
             raise refusal(done)
 
-    def change(self, argv: tuple[str, ...]) -> CompletedCommand:
+    def change(self, argv: tuple[str, ...], *, until: str = "") -> CompletedCommand:
         """Run one command that changes the cluster. Raises `Unavailable` also if it may not be sent now; only
-        before the first one of an action does that mean that nothing was sent.
+        before the first one of an action does that mean that nothing was sent. `until`: see `run`.
         """
         if not self.may_change:
             what = " ".join(argv[:3])
             raise Unavailable(f"{what}: not sent, the lease may end first", sent=self._has_changed)
         self._has_changed = True
-        return self.run(argv)
+        return self.run(argv, until=until)
 
     def run(
         self,
@@ -322,15 +322,23 @@ class SlurmClient:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         take: Callable[[bytes], object] | None = None,
+        until: str = "",
     ) -> CompletedCommand:
         """Run one command that only reads, or that writes a lease. Raises `Unavailable` if no controller
-        answered it; any other failure is the caller's to read. `take`: see `CommandRunner.run`.
+        answered it; any other failure is the caller's to read. `take` and `until`: see `CommandRunner.run`;
+        a command that has said `until` was answered.
         """
         try:
             done = self._runner.run(
-                argv, timeout_s=self._timeout_s, stdin=stdin, environment=environment or {}, take=take
+                argv,
+                timeout_s=self._timeout_s,
+                stdin=stdin,
+                environment=environment or {},
+                take=take,
+                until=until,
             )
-            if done.returncode != 0 and isinstance(error := refusal(done), Unavailable):
+            answered = done.returncode == 0 or (until and until in done.stderr)
+            if not answered and isinstance(error := refusal(done), Unavailable):
                 raise error
         except Unavailable:
             self._is_silent = True

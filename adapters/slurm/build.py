@@ -40,20 +40,15 @@ JOB_FIELDS = (
     "MinCpus",
     "MinMemory",
     "tres-alloc",
-    "tres-per-node",
-    "tres-per-job",
-    "tres-per-task",
-    "tres-per-socket",
-    "mem-per-tres",
-    "cpus-per-tres",
-    "numtasks",
-    "cpus-per-task",
-    "ntpernode",
+    *("tres-per-node", "tres-per-job", "tres-per-task", "tres-per-socket"),
+    *("mem-per-tres", "cpus-per-tres"),
+    *("numtasks", "cpus-per-task", "ntpernode"),
     "Licenses",
     "TimeLimit",
     "SubmitTime",
     "StartTime",
     "EligibleTime",
+    "Deadline",
     "UserID",
     "GroupID",
     "UserName",
@@ -175,7 +170,7 @@ def show_topology() -> tuple[str, ...]:
 
 def signal_batch(job_id: str, signal: str) -> tuple[str, ...]:
     """Send a signal to the batch shell of a job. Raises `Rejected` for what cannot be a signal."""
-    return ("scancel", _signal(signal), "--batch", _job(job_id))
+    return ("scancel", *_said(job_id), _signal(signal), "--batch", _job(job_id))
 
 
 def signal_steps(job_id: str, signal: str) -> tuple[str, ...]:
@@ -183,7 +178,7 @@ def signal_steps(job_id: str, signal: str) -> tuple[str, ...]:
 
     A job without a step gets none, and Slurm says nothing. Raises `Rejected` for what cannot be a signal.
     """
-    return ("scancel", _signal(signal), _job(job_id))
+    return ("scancel", *_said(job_id), _signal(signal), _job(job_id))
 
 
 def signal_job(job_id: str, signal: str, target: SignalTarget) -> tuple[tuple[str, ...], ...]:
@@ -388,6 +383,11 @@ def _signal(signal: str) -> str:
     if not _SIGNAL.fullmatch(signal):
         raise Rejected(f"no signal: {signal!r}")
     return f"--signal={signal}"
+
+
+def _said(job_id: str) -> tuple[str, ...]:
+    """scancel tells of a task of an array that it tries again: see `leaving.signals`."""
+    return ("--verbose",) if "_" in job_id else ()
 
 
 def _name(name: str) -> str:

@@ -18,6 +18,7 @@ from makeway.adapters.slurm.leaving.ended import put_back
 from makeway.adapters.slurm.leaving.forgotten import requeue_again
 from makeway.adapters.slurm.leaving.lost_holds import Binding
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
+from makeway.adapters.slurm.leaving.signals import signal_once
 from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.resources.eligibility import is_held
@@ -120,14 +121,7 @@ class SlurmCommands:
         job = self._client.running(job_id, action.run)
         self._taken.note(job, action, build.minutes(walltime_s) if _is_longer(walltime_s, job) else None)
         self._tell(action)
-        first, *others = build.signal_job(job_id, action.signal, action.signal_to)
-        self._client.do(first)
-        for command in others:
-            try:
-                self._client.do(command)
-            except Rejected as error:
-                # Not as a refusal, which would let the signal be sent again, also to those that have got it.
-                raise Unavailable(f"only the batch shell of job {job_id} is signalled: {error}") from error
+        signal_once(self._client, action)
 
     def _requeue(self, action: Requeue) -> None:
         if action.forgotten_run is not None:

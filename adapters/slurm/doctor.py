@@ -271,10 +271,10 @@ def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
         checks = [warning("requeue", f"{text}; set JobRequeue=1, or inform the users")]
     elif unable:
         text = (
-            f"{counted(unable, 'job')} of preemptible classes left alone: Slurm does not requeue a job "
-            f"that is not from sbatch"
+            f"{counted(unable, 'job')} of preemptible classes left alone: after a requeue no job would run "
+            "again that is not from sbatch, has --no-requeue or --deadline, or is held while it runs"
         )
-        checks = [warning("requeue", f"{text}, or was submitted with --no-requeue")]
+        checks = [warning("requeue", text)]
     else:
         checks = [ok("requeue", "jobs of preemptible classes go back into the queue when they are evicted")]
     delay_s = _requeue_delay_s(survey)

@@ -92,6 +92,8 @@ class RawJob:
     start_s: float | None
     """While pending, when Slurm expects it to start."""
     eligible_s: float | None
+    deadline_s: float | None
+    """Slurm ends it while it waits if it could not be over by then. None: it may end at any time."""
     user_id: str
     group_id: str
     user: str
@@ -140,9 +142,7 @@ def jobs(text: str, *, fields: tuple[str, ...], token: str, command: tuple[str, 
     cells = text.split(token)
     rest = cells.pop()
     if rest not in {"", "\n"} or len(cells) % len(fields):
-        raise Unreadable(
-            f"squeue broke off or printed other fields than {fields}", command=command, text=text
-        )
+        raise Unreadable(f"squeue broke off, or has other fields than {fields}", command=command, text=text)
     each = (cells[first : first + len(fields)] for first in range(0, len(cells), len(fields)))
     try:
         return tuple(
@@ -335,6 +335,7 @@ def job_of(cells: Iterable[str], fields: tuple[str, ...]) -> RawJob:
         submit_s=_seconds(row["SubmitTime"]),
         start_s=_instant(row["StartTime"]),
         eligible_s=_instant(row["EligibleTime"]),
+        deadline_s=_instant(row["Deadline"]),
         user_id=intern(str(int(row["UserID"]))),
         group_id=intern(str(int(row["GroupID"]))),
         user=intern(row["UserName"]),

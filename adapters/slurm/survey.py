@@ -20,7 +20,7 @@ from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.settings import SlurmSettings
-from makeway.adapters.slurm.translate import class_of, over, state
+from makeway.adapters.slurm.translate import class_of, goes_back, over, state
 from makeway.policies.model import JobState
 
 _STATE = "Current Association Manager state"
@@ -58,9 +58,7 @@ class ClassCount:
     running: int = 0
     """All that are not pending."""
     unable: int = 0
-    """Of all of them, those that Slurm would not put back into the queue: not from sbatch, or with
-    --no-requeue.
-    """
+    """Of all of them, those that would not run again after a requeue: see `goes_back`."""
     nodes: int = 0
     """Nodes held; one that jobs share counts for each."""
 
@@ -286,7 +284,7 @@ def _counted(name: str | None, jobs: list[RawJob]) -> ClassCount:
         name=name,
         pending=pending,
         running=len(jobs) - pending,
-        unable=sum(1 for job in jobs if not (job.batch and job.requeueable)),
+        unable=sum(1 for job in jobs if not goes_back(job)),
         nodes=sum(len(job.nodes) for job in jobs),
     )
 

@@ -140,6 +140,16 @@ def over(raw: RawJob) -> bool:
     return raw.state in _OVER
 
 
+def goes_back(raw: RawJob) -> bool:
+    """Whether Slurm requeues the job if it is asked to, and lets it start again.
+
+    Slurm ends a waiting job that could not be over by its deadline. A job that was held while it runs keeps
+    running, and would be held in the queue (22.05, 24.11 as tried).
+    """
+    held = bool(raw.nodes) and eligibility.is_held(raw)
+    return raw.batch and raw.requeueable and raw.deadline_s is None and not held
+
+
 def state(raw: RawJob) -> JobState:
     """The job's state. An unknown one is one that may not be acted upon."""
     if raw.state == eligibility.RESERVATION_LOST:
@@ -376,12 +386,11 @@ def kept_nodes(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> frozens
 
 
 def _preemptible(raw: RawJob, found: JobClass | None) -> bool:
-    """Whether the job may be touched: it is opted in, and Slurm would requeue it if it were asked to."""
+    """Whether the job may be touched: it is opted in, and would run again after a requeue."""
     return (
         found is not None
         and found.preemptible
         and found.kind is not JobKind.ON_DEMAND
         and raw.state in _TOUCHABLE
-        and raw.batch
-        and raw.requeueable
+        and goes_back(raw)
     )

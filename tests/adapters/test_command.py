@@ -32,6 +32,12 @@ def test_what_a_command_says() -> None:
     assert done == CompletedCommand(argv=python(program), returncode=3, stdout="out\n", stderr="err\n")
 
 
+def test_a_command_that_says_the_words_is_ended_at_once() -> None:
+    program = "import sys, time; print('and ag', 'ain', sep='', file=sys.stderr, flush=True); time.sleep(999)"
+    done = CommandRunner().run(python(program), timeout_s=limit_s(), until="again")
+    assert (done.returncode, done.stderr) == (-9, "and again\n")
+
+
 def test_words_are_one_line() -> None:
     done = CompletedCommand(argv=("a",), returncode=1, stdout="out", stderr=" one\n two \n")
     assert done.words == "one two"

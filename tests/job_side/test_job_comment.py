@@ -230,8 +230,20 @@ def test_an_array_task_means_itself_alone(
     assert ended.calls[1:] == [
         f"scontrol update JobId={address}",
         f"squeue --noheader --jobs={address} --format=%k",
-        f"scancel --signal=USR2 {address}",
+        f"scancel {'--verbose ' if task else ''}--signal=USR2 {address}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("says", "status"), [("scancel: Job is in transitional state, retrying", 0), ("No", 1)]
+)
+def test_the_steps_of_a_task_are_signalled_once(batch: Batch, says: str, status: int) -> None:
+    """scancel says that it tries again, and is ended before it does."""
+    batch.stand_in("scancel", f'echo scancel "$@" >>calls\necho "{says}" >&2\nexit 124\n')
+    variables = {"SLURM_ARRAY_JOB_ID": "12", "SLURM_ARRAY_TASK_ID": "3"}
+    ended = batch.run("set -eu\nmakeway_signal_steps USR2", variables=variables)
+    assert (ended.status, ended.errors) == (status, [says] if status else [])
+    assert ended.calls == ["scancel --verbose --signal=USR2 12_3"]
 
 
 def test_done_publishes(dash: Batch) -> None:

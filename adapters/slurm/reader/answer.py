@@ -24,9 +24,9 @@ _RecordT = TypeVar("_RecordT")
 JOB_CELLS = (
     *("JobArrayID", "State", "Reason", "NumNodes", "NumCPUs", "MinCpus", "MinMemory", "tres-alloc"),
     *("tres-per-node", "tres-per-task", "by-gpu", "numtasks", "cpus-per-task", "ntpernode", "Licenses"),
-    *("TimeLimit", "SubmitTime", "StartTime", "EligibleTime", "UserID", "GroupID", "UserName", "Account"),
-    *("QOS", "Partition", "Feature", "ReqNodes", "ExcNodes", "NodeList", "BatchHost", "OverSubscribe"),
-    *("Requeue", "BatchFlag", "RestartCnt", "HetJobID", "Reservation", "PriorityLong"),
+    *("TimeLimit", "SubmitTime", "StartTime", "EligibleTime", "Deadline", "UserID", "GroupID", "UserName"),
+    *("Account", "QOS", "Partition", "Feature", "ReqNodes", "ExcNodes", "NodeList", "BatchHost"),
+    *("OverSubscribe", "Requeue", "BatchFlag", "RestartCnt", "HetJobID", "Reservation", "PriorityLong"),
     *("admin_comment", "Name", "Comment"),
 )
 """The helper's cells of a job by squeue's names; `by-gpu` is no field of squeue."""

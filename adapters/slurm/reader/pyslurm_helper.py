@@ -171,6 +171,7 @@ def job_rows(job: Any, users: UserNames) -> Iterator[List[str]]:  # noqa: UP006
         text(job, "submit_time", 0),
         text(job, "start_time", "N/A"),
         text(job, "eligible_time", "N/A"),
+        text(job, "deadline", "N/A"),
         str(job.user_id),
         str(job.group_id),
         users[job.user_id],

@@ -54,6 +54,7 @@ class FakePbs:
         stdin: bytes = b"",
         environment: Mapping[str, str] = MappingProxyType({}),
         take: Callable[[bytes], object] | None = None,
+        until: str = "",
     ) -> CompletedCommand:
         self.calls.append(argv)
         if self.refusal:

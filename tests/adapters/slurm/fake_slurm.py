@@ -87,6 +87,8 @@ class FakeSlurm:
         self.may_notify = threading.Event()
         """While it is not set, a notice gets no answer."""
         self.may_notify.set()
+        self.untils: set[str] = set()
+        """At which words commands were to be ended."""
         self.note_answer: Answer = OK
         """The answer to a command that only keeps with a job what is taken from it."""
         self.reservation_answer: Answer | None = None
@@ -104,10 +106,12 @@ class FakeSlurm:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         take: Callable[[bytes], object] | None = None,
+        until: str = "",
     ) -> CompletedCommand:
         if argv[:2] == ("scontrol", "notify"):
             return self._notify(argv)
         self.calls.append(argv)
+        self.untils |= {until} - {""}
         status, stdout, stderr = self._answer(argv, stdin, environment or {})
         if take is not None:
             take(stdout.encode("utf-8", "surrogateescape"))

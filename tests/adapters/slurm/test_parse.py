@@ -84,7 +84,7 @@ def test_what_a_job_asks_for_is_read(release: str) -> None:
     assert by_tasks.limit_s is None
     assert jobs["heterogeneous"].heterogeneous
     assert jobs["held"].priority == 0
-    assert jobs["dependent"].eligible_s is None
+    assert (jobs["dependent"].eligible_s, jobs["dependent"].deadline_s) == (None, None)
 
 
 def test_excluded_nodes_are_read_where_squeue_tells_them() -> None:
@@ -144,6 +144,7 @@ ROW = {
     "SubmitTime": "1795247000",
     "StartTime": "N/A",
     "EligibleTime": "1795247000",
+    "Deadline": "N/A",
     "UserID": "1000",
     "GroupID": "1000",
     "UserName": "user",

@@ -66,6 +66,7 @@ class Printer:
         stdin: bytes = b"",
         environment: Mapping[str, str] = MappingProxyType({}),
         take: Callable[[bytes], object] | None = None,
+        until: str = "",
     ) -> CompletedCommand:
         self.calls.append(argv)
         words = " ".join(argv)

@@ -108,6 +108,7 @@ class Slow:
         stdin: bytes = b"",
         environment: Mapping[str, str] = MappingProxyType({}),
         take: Callable[[bytes], object] | None = None,
+        until: str = "",
     ) -> CompletedCommand:
         self.limits_s.append(timeout_s)
         assert self.may_end.wait(limit_s())

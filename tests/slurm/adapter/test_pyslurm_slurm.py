@@ -103,7 +103,7 @@ def test_jobs_that_slurm_holds_or_that_have_ended(empty: DevCluster) -> None:
     """States that flags make: held after a requeue, cancelled, suspended."""
     submit = empty.submit
     held = submit("exec sleep 1000", "-N1", "--job-name=None", "--comment=None")
-    stopped = submit("exec sleep 1000", "-N1")
+    stopped = submit("exec sleep 1000", "-N1", "--deadline=now+1day")
     gone = submit("exec sleep 1000", "-N1")
     with closing(adapter_of(empty, Reader.CLI)) as adapter:
         await_that("all run", lambda: all(job.nodes for job in adapter.snapshot().jobs))

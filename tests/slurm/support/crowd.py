@@ -59,9 +59,12 @@ class CountingRunner:
         stdin: bytes = b"",
         environment: Mapping[str, str] = MappingProxyType({}),
         take: Callable[[bytes], object] | None = None,
+        until: str = "",
     ) -> CompletedCommand:
         self.calls.append(argv)
-        return self.runner.run(argv, timeout_s=timeout_s, stdin=stdin, environment=environment, take=take)
+        return self.runner.run(
+            argv, timeout_s=timeout_s, stdin=stdin, environment=environment, take=take, until=until
+        )
 
 
 def daemon_on(runner: CountingRunner, journal: Path) -> Reconciler:

@@ -77,6 +77,7 @@ class FakeAccounting:
         stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         take: Callable[[bytes], object] | None = None,
+        until: str = "",
     ) -> CompletedCommand:
         self.calls.append(argv)
         if argv[0] == "sacctmgr" and self.silent:

@@ -47,6 +47,7 @@ PENDING = RawJob(
     submit_s=NOW_S - 500,
     start_s=NOW_S + 4000,
     eligible_s=NOW_S - 500,
+    deadline_s=None,
     user_id="1000",
     group_id="1000",
     user="alice",

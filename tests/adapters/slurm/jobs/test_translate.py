@@ -102,13 +102,15 @@ def test_an_urgent_job_is_never_preemptible() -> None:
         {"heterogeneous": True},
         {"batch": False},
         {"requeueable": False},
+        {"deadline_s": NOW_S + 1e6},
+        {"priority": 0},
         {"state": "CONFIGURING"},
         {"state": "COMPLETING"},
         {"state": "SUSPENDED"},
         {"state": "SOMETHING_NEW"},
     ],
 )
-def test_what_slurm_would_not_requeue_is_not_touched(changes: dict[str, Any]) -> None:
+def test_what_would_not_run_again_after_a_requeue_is_not_touched(changes: dict[str, Any]) -> None:
     assert translated(RUNNING, ANY).preemptible
     assert not translated(replace(RUNNING, **changes), ANY).preemptible
 

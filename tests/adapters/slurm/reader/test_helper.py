@@ -44,6 +44,12 @@ def test_one_job_has_one_row_or_one_for_each_waiting_task(told: Told) -> None:
     assert [job.job_id for job in jobs if job.heterogeneous] == ["30+0", "30+1"]
 
 
+def test_a_deadline_is_told(told: Told) -> None:
+    told.tell(jobs=[JOB, JOB | {"id": 18, "deadline": 1795250400}])
+    with running(told) as helper:
+        assert [job.deadline_s for job in helper.read().jobs] == [None, 1_795_250_400.0]
+
+
 def test_hostile_text_stays_in_its_field(told: Told) -> None:
     name = 'a"\n["end","0"]\n["job","1"]\u2028é\x1b[31m'
     told.tell(jobs=[JOB | {"name": name, "bytes": {"comment": "6d6177ff0ac3280a"}}])

@@ -1,0 +1,40 @@
+"""Jobs that would not run again after a requeue, on a real Slurm: none of them is made to leave."""
+
+import pytest
+
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.neighbours import looks_again
+from tests.slurm.support.story import (
+    SAVES,
+    WHOLE_NODES,
+    Story,
+    nothing_is_left,
+    starts_on_the_held_nodes,
+    works_again,
+)
+
+pytestmark = pytest.mark.slurm
+
+
+def test_jobs_that_would_not_run_again_are_left_alone(story: Story, start_daemon: StartDaemon) -> None:
+    """A job with a deadline, one that is held while it runs, and one that is not from sbatch."""
+    slurm = story.world.cluster
+    dated = story.submit(SAVES, 2, "saving", *WHOLE_NODES, "--deadline=now+2days")
+    held, other = (story.submit(SAVES, 2, "saving") for _ in range(2))
+    slurm.run("salloc", "--quiet", "--no-shell", "--nodes=2", "--account=saving", *WHOLE_NODES)
+    story.works(dated, held, other)
+    slurm.run("scontrol", "hold", held)
+    daemon = start_daemon()
+    first, second = story.urgent_comes(), story.urgent_comes()
+    starts_on_the_held_nodes(story, daemon, first)
+    looks_again(daemon)
+    assert (story.runs(second), story.lenders()) == (False, [other])
+    assert all(map(story.runs, (dated, held)))
+    slurm.run("scontrol", "release", held)
+    starts_on_the_held_nodes(story, daemon, second)
+    assert story.lenders() == [held, other]
+    for urgent in (first, second):
+        story.ends(urgent)
+    works_again(story, daemon, held, other)
+    nothing_is_left(story, daemon)
+    assert story.restarts(dated) == 0
