@@ -80,6 +80,11 @@ def denied(done: CompletedCommand) -> bool:
     return done.returncode != 0 and "denied" in done.words
 
 
+def from_scrontab(error: AdapterError) -> bool:
+    """Whether a job was not changed because it is one of scrontab (24.11 as tried)."""
+    return "Cannot modify scrontab jobs" in str(error)
+
+
 def unread(done: CompletedCommand) -> AdapterError:
     """The error for a reading command that failed; its message has Slurm's own words."""
     error = refusal(done)

@@ -174,6 +174,8 @@ class Translator:
         licenses: the free licenses by name. A name that is absent is unknown.
         limits: what the limits of QOS and associations leave, as far as they were read.
         no_room: why no room is made for heterogeneous jobs, by their ids.
+        cron_jobs: the jobs that are known to be of scrontab: Slurm lets nobody change them, and starts them
+            after a requeue at their next time only.
     """
 
     def __init__(
@@ -187,6 +189,7 @@ class Translator:
         licenses: Mapping[str, int] | None = None,
         limits: KnownLimits = NO_LIMITS,
         no_room: Mapping[str, str] = MappingProxyType({}),
+        cron_jobs: frozenset[str] = frozenset(),
     ) -> None:
         self._classes = classes
         self._exclusive_shrink = exclusive_shrink
@@ -195,6 +198,7 @@ class Translator:
         self._licenses = licenses or {}
         self._limits = limits
         self._no_room = no_room
+        self._cron_jobs = cron_jobs
         self.now_s = now_s
 
     def job(self, raw: RawJob, taken: TakenFromJob | None = None) -> Job:
@@ -235,7 +239,7 @@ class Translator:
             last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self.now_s),
             checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self.now_s),
             requeue_count=raw.restarts,
-            preemptible=_preemptible(raw, found),
+            preemptible=_preemptible(raw, found) and raw.job_id not in self._cron_jobs,
             reservation=self._holds.counting(raw),
             reservation_lost=(lost := eligibility.reservation_lost(raw)),
             last_hold=last_hold(raw, self._holds.prefix) if lost else None,
