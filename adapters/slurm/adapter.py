@@ -142,6 +142,7 @@ class SlurmCliAdapter:
         self._commands.remember(holds)
         self._sleeping.remember(read.nodes if wakes is not None else ())
         leases = leases_among(read.reservations, prefix)
+        others = [one for one in read.reservations if one.name not in leases]
         if known.release < build.KNOWS_EXCLUDED_NODES:
             jobs = _with_excluded_nodes(jobs, read)
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
@@ -166,11 +167,7 @@ class SlurmCliAdapter:
             now_s=now_s,
             nodes=tuple(node(one, resources.capacities.get(one.name), wakes) for one in read.nodes),
             jobs=self._translated.jobs(jobs, translator, self._commands.taken_from),
-            reservations=tuple(
-                reservation(one, owned=holds.has(one.name))
-                for one in read.reservations
-                if one.name not in leases
-            ),
+            reservations=tuple(reservation(one, owned=holds.has(one.name)) for one in others),
             actions=known.capabilities.actions,
             recomputes_priority=known.capabilities.recomputes_priority,
             reservation_prefix=prefix,
