@@ -132,6 +132,7 @@ def _row(random: Random, number: int, node: str | None) -> dict[str, str]:
         "SubmitTime": str(submit_s),
         "StartTime": "N/A" if node is None else str(submit_s + 30),
         "EligibleTime": str(submit_s),
+        "Deadline": "N/A",
         "UserID": str(10_000 + user),
         "GroupID": str(5_000 + user % 300),
         "UserName": f"user{user}",

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from makeway.adapters.command import CommandRunner, Runner
-from makeway.adapters.protocol import Capabilities
+from makeway.adapters.protocol import Capabilities, Rejected
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.snapshot import check_whole
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import Controller, SlurmClient, new_token, runner_of
 from makeway.adapters.slurm.commands import SlurmCommands
+from makeway.adapters.slurm.errors import from_scrontab
 from makeway.adapters.slurm.holds import HoldNames, holds_among
 from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
 from makeway.adapters.slurm.lease.names import leases_among
@@ -115,6 +116,8 @@ class SlurmCliAdapter:
         self._known_holdings: Holdings | None = None
         self._known_resources: tuple[_Read, SnapshotResources] | None = None
         self._translated = TranslatedJobs()
+        self._cron_jobs = frozenset[str]()
+        """The jobs that were found to be of scrontab, which squeue does not tell before 26.05."""
 
     def use_classes(self, classes: tuple[JobClass, ...]) -> None:
         """Use these classes of jobs from the next snapshot on."""
@@ -139,6 +142,7 @@ class SlurmCliAdapter:
         self._commands.remember(holds)
         self._sleeping.remember(read.nodes if wakes is not None else ())
         leases = leases_among(read.reservations, prefix)
+        others = [one for one in read.reservations if one.name not in leases]
         if known.release < build.KNOWS_EXCLUDED_NODES:
             jobs = _with_excluded_nodes(jobs, read)
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
@@ -158,16 +162,13 @@ class SlurmCliAdapter:
             limits=read.limits,
             no_room=not_served(jobs, self._settings.classes),
             overtime_s=known.overtime_s,
+            cron_jobs=self._cron_jobs,
         )
         cluster = Cluster(
             now_s=now_s,
             nodes=tuple(node(one, resources.capacities.get(one.name), wakes) for one in read.nodes),
             jobs=self._translated.jobs(jobs, translator, self._commands.taken_from),
-            reservations=tuple(
-                reservation(one, owned=holds.has(one.name))
-                for one in read.reservations
-                if one.name not in leases
-            ),
+            reservations=tuple(reservation(one, owned=holds.has(one.name)) for one in others),
             actions=known.capabilities.actions,
             recomputes_priority=known.capabilities.recomputes_priority,
             reservation_prefix=prefix,
@@ -199,7 +200,13 @@ class SlurmCliAdapter:
 
     def apply(self, action: Action) -> None:
         """See `Adapter.apply`. The nodes of a hold that sleep are woken."""
-        self._commands.apply(action)
+        try:
+            self._commands.apply(action)
+        except Rejected as error:
+            if from_scrontab(error):
+                self._cron_jobs |= {action.job_id}
+                self._translated.forget()
+            raise
         if isinstance(action, Reserve):
             self._sleeping.wake(action.nodes)
 

@@ -88,6 +88,11 @@ def forbidden(done: CompletedCommand) -> bool:
     return done.returncode != 0 and any(word in done.words for word in _FORBIDDEN)
 
 
+def from_scrontab(error: AdapterError) -> bool:
+    """Whether a job was not changed because it is one of scrontab (24.11 as tried)."""
+    return "Cannot modify scrontab jobs" in str(error)
+
+
 def unread(done: CompletedCommand) -> AdapterError:
     """The error for a reading command that failed; its message has Slurm's own words."""
     error = refusal(done)

@@ -175,6 +175,8 @@ class Translator:
         limits: what the limits of QOS and associations leave, as far as they were read.
         no_room: why no room is made for heterogeneous jobs, by their ids.
         overtime_s: how long jobs may run on after their time limits.
+        cron_jobs: the jobs that are known to be of scrontab: Slurm lets nobody change them, and starts them
+            after a requeue at their next time only.
     """
 
     def __init__(
@@ -189,6 +191,7 @@ class Translator:
         limits: KnownLimits = NO_LIMITS,
         no_room: Mapping[str, str] = MappingProxyType({}),
         overtime_s: float = 0.0,
+        cron_jobs: frozenset[str] = frozenset(),
     ) -> None:
         self._classes = classes
         self._exclusive_shrink = exclusive_shrink
@@ -198,6 +201,7 @@ class Translator:
         self._limits = limits
         self._no_room = no_room
         self._overtime_s = overtime_s
+        self._cron_jobs = cron_jobs
         self.now_s = now_s
 
     def job(self, raw: RawJob, taken: TakenFromJob | None = None) -> Job:
@@ -239,7 +243,7 @@ class Translator:
             last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self.now_s),
             checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self.now_s),
             requeue_count=raw.restarts,
-            preemptible=_preemptible(raw, found),
+            preemptible=_preemptible(raw, found) and raw.job_id not in self._cron_jobs,
             reservation=self._holds.counting(raw),
             reservation_lost=(lost := eligibility.reservation_lost(raw)),
             last_hold=last_hold(raw, self._holds.prefix) if lost else None,
