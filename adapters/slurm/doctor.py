@@ -41,6 +41,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         *check_requeue(survey, classes),
         check_preemption(survey),
         check_kill_wait(survey, context.margin_s),
+        check_complete_wait(survey, context.margin_s),
         check_power_saving(survey, section, context.start_within_s),
         check_rate(survey, context.poll_interval_s),
         check_priority(survey),
@@ -328,7 +329,7 @@ def check_preemption(survey: Survey) -> Check:
 
 def check_kill_wait(survey: Survey, margin_s: float | None) -> Check | None:
     """Whether a job that ignores SIGTERM leaves its nodes within the policy's margin."""
-    said = survey.settings.get("KillWait", "").removesuffix(" sec").strip()
+    said = _seconds(survey, "KillWait")
     if margin_s is None or not said.isdecimal():
         return None
     if float(said) <= margin_s:
@@ -340,6 +341,23 @@ def check_kill_wait(survey: Survey, margin_s: float | None) -> Check | None:
         f"a job that ignores SIGTERM keeps its nodes for KillWait, {said} s, after its eviction: raise "
         f"policy.settings.margin_s ({margin_s:g}) beyond that, or urgent jobs may start late",
     )
+
+
+def check_complete_wait(survey: Survey, margin_s: float | None) -> Check | None:
+    """Whether Slurm starts a job within the policy's margin while any other one is completing."""
+    said = _seconds(survey, "CompleteWait")
+    if margin_s is None or not said.isdecimal() or float(said) <= margin_s:
+        return None
+    return warning(
+        "complete wait",
+        f"while any job is completing, such as in its epilog, Slurm starts no job for up to CompleteWait, "
+        f"{said} s: raise policy.settings.margin_s ({margin_s:g}) beyond that, or urgent jobs may start late",
+    )
+
+
+def _seconds(survey: Survey, key: str) -> str:
+    """The digits of a setting such as `30 sec`."""
+    return survey.settings.get(key, "").removesuffix(" sec").strip()
 
 
 def check_rate(survey: Survey, poll_interval_s: float) -> Check:

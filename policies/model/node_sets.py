@@ -33,8 +33,8 @@ class NodeSets:
     """
 
     __slots__ = (
-        *("_further", "_index", "_kept", "_kept_names", "_names", "_others"),
-        *("asleep", "down", "silent", "up", "wake_s"),
+        *("_further", "_index", "_kept", "_kept_names", "_names", "_others", "_wake_after"),
+        *("asleep", "down", "silent", "up"),
     )
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
@@ -53,12 +53,17 @@ class NodeSets:
         sleeping = tuple(node for node in nodes if node.state is NodeState.UP and node.wake_s > 0.0)
         self.asleep: int = self.of_new(tuple(node.name for node in sleeping))
         """The nodes that are up, but sleep or boot."""
-        self.wake_s: float = max((node.wake_s for node in sleeping), default=0.0)
-        """How long it takes at most until the last of these is awake. 0: none sleeps."""
+        self._wake_after = {
+            wake_s: self.of_new(tuple(node.name for node in sleeping if node.wake_s == wake_s))
+            for wake_s in {node.wake_s for node in sleeping}
+        }
 
     def asleep_for(self, least_s: float) -> int:
-        """The nodes that sleep, if the last of them may be awake only later than in this time; else none."""
-        return self.asleep if self.wake_s > least_s else 0
+        """The nodes that sleep and may be awake only later than in this time."""
+        found = 0
+        for wake_s, nodes in self._wake_after.items():
+            found |= nodes if wake_s > least_s else 0
+        return found
 
     def of(self, names: tuple[str, ...] | frozenset[str]) -> int:
         """The set of these names. It is kept for this very object, which a snapshot uses many times."""

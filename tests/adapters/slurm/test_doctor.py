@@ -295,6 +295,17 @@ def test_a_job_that_will_not_go_has_to_be_gone_within_the_margin() -> None:
     assert doctor.check_kill_wait(slurm({"KillWait": "31 sec"}), None) is None
 
 
+def test_no_job_may_keep_others_from_starting_for_longer_than_the_margin() -> None:
+    warned = {
+        wait: doctor.check_complete_wait(slurm({"CompleteWait": wait}), 30.0) is not None
+        for wait in ("0 sec", "30 sec", "31 sec", "65535 sec", "")
+    }
+    assert warned == {"0 sec": False, "30 sec": False, "31 sec": True, "65535 sec": True, "": False}
+    assert doctor.check_complete_wait(slurm({"CompleteWait": "31 sec"}), None) is None
+    found = doctor.check_slurm(slurm({"CompleteWait": "61 sec"}), SECTION, CONTEXT)
+    assert "complete wait" in {check.name for check in found}
+
+
 @pytest.mark.parametrize(
     ("said", "privilege", "interval_s", "level"),
     [

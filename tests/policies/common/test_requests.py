@@ -113,6 +113,16 @@ def test_a_node_that_sleeps_is_free_for_a_job_that_can_wait_for_it(
     assert request.shortage == 3 - len(free)
 
 
+def test_each_node_that_sleeps_counts_by_its_own_time(waiting: Build, cluster_of: BuildCluster) -> None:
+    """A node that falls asleep takes longer than those that sleep: these still serve."""
+    cluster = cluster_of(3, waiting("u", 3))
+    slow = {"n0": 60.0, "n1": 90.0, "n2": 60.0}
+    cluster = replace(cluster, nodes=tuple(replace(node, wake_s=slow[node.name]) for node in cluster.nodes))
+    urgent = UrgentJob(job=cluster.jobs[0])
+    request = request_for(Commitments(cluster=cluster), urgent, "test", NOW_S + 80.0, 3600.0)
+    assert request.free == ("n0", "n2")
+
+
 def test_no_node_is_woken_while_enough_are_awake(waiting: Build, cluster_of: BuildCluster) -> None:
     cluster = cluster_of(3, waiting("u", 2))
     nodes = tuple(replace(node, wake_s=300.0 * (node.name == "n0")) for node in cluster.nodes)

@@ -12,8 +12,10 @@ from tests.slurm.support.story import (
     IGNORES,
     REQUEUES,
     SAVES,
+    SAVES_WHEN_TOLD,
     WHOLE_NODES,
     Story,
+    makes_room_and_gives_it_back,
     nothing_is_left,
     shrinks_and_grows_back,
     starts_on_the_held_nodes,
@@ -151,6 +153,21 @@ def test_an_urgent_job_that_is_cancelled_midway(story: Story, start_daemon: Star
     nothing_is_left(story, daemon)
     assert {story.state(job_id) for job_id in story.workers} == {"RUNNING"}
     assert len(story.lenders()) <= 1
+
+
+def test_slurmctld_is_reconfigured_while_a_job_saves(story: Story, start_daemon: StartDaemon) -> None:
+    """The hold stays, and no other job leaves."""
+    story.fill(SAVES_WHEN_TOLD)
+    daemon = start_daemon()
+    story.urgent_comes()
+    explain = story.explain(daemon)
+    await_that("a worker is to save", lambda: daemon.signals() == 1, explain)
+    story.world.cluster.run("scontrol", "reconfigure")
+    cycles = int(daemon.status()["cycles"])
+    await_that("it looks again", lambda: int(daemon.status()["cycles"]) >= cycles + 2, explain)
+    story.may_save()
+    makes_room_and_gives_it_back(story, daemon)
+    assert daemon.signals() == 1
 
 
 @pytest.mark.one_release(on="24.11")

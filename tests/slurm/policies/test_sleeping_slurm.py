@@ -14,7 +14,7 @@ from makeway.policies.model import Requeue
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.daemon import DaemonProcess
 from tests.slurm.support.neighbours import MORE_CYCLES
-from tests.slurm.support.story import SAVES, Story, await_start, nothing_is_left, works_again
+from tests.slurm.support.story import SAVES, SAVES_WHEN_TOLD, Story, await_start, nothing_is_left, works_again
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
@@ -34,10 +34,6 @@ RESUME_TIMEOUT_S = 600
 PAIR = frozenset({"n7", "n8"})
 """The nodes that sleep at some time."""
 ELSEWHERE = ("--ntasks-per-node=2", "--time=30", f"--exclude={','.join(sorted(PAIR))}")
-SAVES_WHEN_TOLD = SAVES.replace(
-    "announce() {", 'announce() {\n    while [ ! -e "may-save-$id" ]; do sleep 0.2; done'
-)
-"""It saves at the signal, but not before it may."""
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +121,7 @@ def test_no_further_job_leaves_if_nodes_fall_asleep_in_their_hold(
     falls_asleep(story)
     cycles = daemon.status()["cycles"]
     await_that("more cycles pass", lambda: daemon.status()["cycles"] >= cycles + MORE_CYCLES, daemon.log)
-    for worker in story.workers:
-        (story.work / f"may-save-{worker}").touch()
+    story.may_save()
     await_start(story, daemon, urgent)
     (left,) = requeued(daemon)
     assert (daemon.signals(), story.nodes(urgent) > PAIR) == (1, True)

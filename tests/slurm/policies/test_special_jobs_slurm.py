@@ -1,6 +1,7 @@
 """Urgent jobs that are more, or need more, than one request for nodes, on a real Slurm."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -65,6 +66,21 @@ def test_tasks_of_an_urgent_array_are_urgent_jobs_of_their_own(
     for task in tasks:
         story.ends(task)
     works_again(story, daemon, *lenders)
+    nothing_is_left(story, daemon)
+
+
+def test_an_urgent_srun_is_served(story: Story, start_daemon: StartDaemon) -> None:
+    fill(story)
+    daemon = start_daemon()
+    cluster = story.world.cluster
+    where = f"--chdir={cluster.inner_folder}/work"
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        client = pool.submit(
+            cluster.run, "srun", "--nodes=1", "--account=urgent", where, *WHOLE_NODES, "echo"
+        )
+        assert client.result() == "\n\n", "one line of each task"
+    (left,) = [command.action.job_id for command in daemon.commands() if command.action.verb == "requeue"]
+    works_again(story, daemon, left)
     nothing_is_left(story, daemon)
 
 

@@ -56,6 +56,10 @@ count
 """
 )
 """At the signal it saves, acknowledges, and stops working."""
+SAVES_WHEN_TOLD = SAVES.replace(
+    "announce() {", 'announce() {\n    while [ ! -e "may-save-$id" ]; do sleep 0.2; done'
+)
+"""It saves at the signal, but not before it may (`Story.may_save`)."""
 EXITS = COUNT + "trap 'save; exit 0' USR1\ncount\n"
 """At the signal it saves and ends."""
 REQUEUES = (
@@ -134,6 +138,11 @@ class Story:
     def ends(self, job_id: str) -> None:
         """Let a job of the story end by itself."""
         (self.work / f"over-{job_id}").touch()
+
+    def may_save(self) -> None:
+        """Let the workers save that were told to."""
+        for job_id in self.workers:
+            (self.work / f"may-save-{job_id}").touch()
 
     def steps(self, job_id: str) -> list[int]:
         """The steps that a worker has done, in order."""
