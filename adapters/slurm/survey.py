@@ -17,10 +17,11 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import new_token, runner_of
 from makeway.adapters.slurm.errors import refusal
+from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.settings import SlurmSettings
-from makeway.adapters.slurm.translate import class_of, goes_back, over, state
+from makeway.adapters.slurm.translate import class_of, over, state
 from makeway.policies.model import JobState
 
 _STATE = "Current Association Manager state"

@@ -17,6 +17,7 @@ from makeway.adapters.site.text import printable
 from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.holds import HoldNames, last_hold
+from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.adapters.slurm.resources import eligibility
@@ -140,16 +141,6 @@ def over(raw: RawJob) -> bool:
     return raw.state in _OVER
 
 
-def goes_back(raw: RawJob) -> bool:
-    """Whether Slurm requeues the job if it is asked to, and lets it start again.
-
-    Slurm ends a waiting job that could not be over by its deadline. A job that was held while it runs keeps
-    running, and would be held in the queue (22.05, 24.11 as tried).
-    """
-    held = bool(raw.nodes) and eligibility.is_held(raw)
-    return raw.batch and raw.requeueable and raw.deadline_s is None and not held
-
-
 def state(raw: RawJob) -> JobState:
     """The job's state. An unknown one is one that may not be acted upon."""
     if raw.state == eligibility.RESERVATION_LOST:
@@ -208,8 +199,7 @@ class Translator:
         """One job, from which `taken` is missing (None: nothing)."""
         pending = (present := state(raw)) is JobState.PENDING
         kind, words = self._kind(raw, found := class_of(raw, self._classes)), comment_words(raw.comment)
-        asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
-        held, started_s = (Held(), None) if pending else (self._resources.held(raw), raw.start_s)
+        asked, held, started_s = self._parts(raw, kind, pending=pending)
         return Job(
             job_id=raw.job_id,
             kind=kind,
@@ -255,6 +245,12 @@ class Translator:
             taken=taken,
             past_sizes=() if taken is None or pending else taken.past_sizes(raw.restarts),
         )
+
+    def _parts(self, raw: RawJob, kind: JobKind, *, pending: bool) -> tuple[Asked | None, Held, float | None]:
+        """What a waiting job asks for; what any other one holds, and since when."""
+        if pending:
+            return self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND), Held(), None
+        return None, self._resources.held(raw), raw.start_s
 
     def holding(self, raw: RawJob) -> Holding | None:
         """What is known of what the job holds. None: nothing, or it waits."""

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from makeway.adapters.protocol import Gone, Rejected, SubmissionReader, Unavailable, Unreadable, Unsupported
+from makeway.adapters.protocol import Gone, Rejected, SubmissionReader, Unavailable, Unreadable
 from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm import build
-from makeway.policies.model import VERBS, JobKind, JobState, RunIdentity, SignalTarget
+from makeway.policies.model import JobKind, JobState, RunIdentity, SignalTarget
 from tests import acts
 from tests.adapters.slurm.fake_slurm import NO_RESERVATIONS, NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
 from tests.adapters.slurm.test_parse import ROW
@@ -320,101 +320,3 @@ def test_a_refusal_keeps_slurm_s_words() -> None:
     with pytest.raises(Rejected, match="Invalid node name") as refusal:
         adapter.apply(acts.shrink("17", keep_nodes=("n2",), walltime_s=7200))
     assert not refusal.value.retryable
-
-
-# Growing
-
-
-@pytest.fixture
-def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
-
-
-GRANTED: Answer = (0, "", "salloc: Granted job allocation 44\n")
-ALLOCATE = build.allocate_expander("17", ("n3",), reservation="mw_1", user_id="1000", group_id="1000")
-
-
-@pytest.mark.usefixtures("as_root")
-def test_growing() -> None:
-    slurm = FakeSlurm(RUNNING, script=(OK, GRANTED))
-    adapter = adapter_of(slurm)
-    assert adapter.capabilities.actions == VERBS
-    adapter.apply(acts.expand("17", nodes=("n2", "n3"), reservation="mw_1"))
-    assert slurm.acts == [build.admit("mw_1", "1000"), ALLOCATE, build.merge_expander("44")]
-
-
-@pytest.mark.usefixtures("as_root")
-def test_growing_to_nodes_whose_hold_was_released_meanwhile() -> None:
-    gone = (1, "", "slurm_update error: Requested reservation is invalid")
-    slurm = FakeSlurm(RUNNING, script=(gone, GRANTED))
-    adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation="mw_1"))
-    free = build.allocate_expander("17", ("n3",), reservation=None, user_id="1000", group_id="1000")
-    assert slurm.acts == [build.admit("mw_1", "1000"), free, build.merge_expander("44")]
-
-
-@pytest.mark.usefixtures("as_root")
-def test_growing_out_of_a_hold_that_admits_nobody_is_refused() -> None:
-    slurm = FakeSlurm(RUNNING, script=((1, "", "slurm_update error: Access/permission denied"),))
-    with pytest.raises(Rejected, match="denied"):
-        adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation="mw_1"))
-    assert slurm.acts == [build.admit("mw_1", "1000")]
-
-
-@pytest.mark.usefixtures("as_root")
-def test_an_allocation_that_cannot_be_merged_is_cancelled() -> None:
-    slurm = FakeSlurm(RUNNING, script=(OK, GRANTED, (1, "", "Unspecified error for job 44")))
-    with pytest.raises(Rejected, match="Unspecified error"):
-        adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation="mw_1"))
-    assert slurm.acts[-1] == build.cancel("44")
-
-
-@pytest.mark.usefixtures("as_root")
-def test_an_allocation_that_was_left_over_is_used() -> None:
-    """Its maker died, or was not heard, between the allocation and the merge."""
-    left = RUNNING | {"JobArrayID": "43", "Name": build.EXPANDER_NAME, "BatchFlag": "0", "NodeList": "n3"}
-    slurm = FakeSlurm(RUNNING, left)
-    adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation=None))
-    assert slurm.acts == [build.merge_expander("43")]
-
-
-@pytest.mark.usefixtures("as_root")
-def test_growing_to_nodes_that_it_has_is_nothing() -> None:
-    slurm = FakeSlurm(RUNNING)
-    adapter_of(slurm).apply(acts.expand("17", nodes=("n2",), reservation=None))
-    assert slurm.acts == []
-
-
-@pytest.mark.usefixtures("as_root")
-@pytest.mark.parametrize("release", ["25.11.0-rc1", "25.11.0", "25.11.7", "25.11.99", "26.05.0", "26.05.4"])
-def test_no_job_grows_where_slurmctld_would_end(release: str) -> None:
-    assert adapter_of(FakeSlurm(RUNNING, release=release)).capabilities.actions == VERBS - {"expand"}
-
-
-@pytest.mark.usefixtures("as_root")
-@pytest.mark.parametrize("release", ["24.11.5", "25.05.5", "26.05.5", "26.11.0"])
-def test_jobs_grow_on_the_releases_around(release: str) -> None:
-    assert adapter_of(FakeSlurm(RUNNING, release=release)).capabilities.actions == VERBS
-
-
-@pytest.mark.usefixtures("as_root")
-def test_no_job_grows_after_slurmctld_was_replaced_by_a_release_that_would_end() -> None:
-    slurm = FakeSlurm(RUNNING)
-    adapter = adapter_of(slurm)
-    assert "expand" in adapter.snapshot().actions
-    slurm.release = "25.11.7"
-    with pytest.raises(Unsupported):
-        adapter.apply(acts.expand("17", nodes=("n3",), reservation=None))
-    assert slurm.acts == []
-    assert "expand" not in adapter.snapshot().actions
-
-
-@pytest.mark.parametrize("lacks", ["permission", "release", "root"])
-def test_where_jobs_cannot_grow(lacks: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000 if lacks == "root" else 0)
-    slurm = FakeSlurm(RUNNING, release="22.05.8" if lacks == "release" else "24.11.5")
-    slurm.parameters = "(null)" if lacks == "permission" else slurm.parameters
-    adapter = adapter_of(slurm)
-    assert adapter.capabilities.actions == VERBS - {"expand"}
-    assert adapter.snapshot().actions == VERBS - {"expand"}
-    with pytest.raises(Unsupported):
-        adapter.apply(acts.expand("17", nodes=("n3",), reservation=None))

@@ -1,0 +1,14 @@
+"""Whether a job that is requeued runs again. A pure function of a record."""
+
+from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.resources.eligibility import is_held
+
+
+def goes_back(raw: RawJob) -> bool:
+    """Whether Slurm requeues the job if it is asked to, and lets it start again.
+
+    Slurm ends a waiting job that could not be over by its deadline. A job that was held while it runs keeps
+    running, and would be held in the queue (22.05, 24.11 as tried).
+    """
+    held = bool(raw.nodes) and is_held(raw)
+    return raw.batch and raw.requeueable and raw.deadline_s is None and not held
