@@ -195,7 +195,6 @@ class Translator:
         pending = (present := state(raw)) is JobState.PENDING
         kind, words = self._kind(raw, found := class_of(raw, self._classes)), comment_words(raw.comment)
         asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
-        held, started_s = (Held(), None) if pending else (self._resources.held(raw), raw.start_s)
         return Job(
             job_id=raw.job_id,
             kind=kind,
@@ -210,14 +209,14 @@ class Translator:
             node_count_min=smallest_size(found, words, size) if found and kind is JobKind.MALLEABLE else None,
             node_count_max=_largest_size(kind, asked, max(size, _size_before(raw, taken))),
             nodes=raw.nodes,
-            allocation=held.allocation,
+            allocation=(held := Held() if pending else self._resources.held(raw)).allocation,
             node_equivalents=held.node_equivalents,
             demand=asked.demand if asked else None,
             blocked_by=(blocked_by := self._blocked_by(raw, asked, found) if asked else ""),
             examined=not pending or _lacks(raw, self._limits) is not _NOT_LOOKED_AT,
             quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
-            start_s=started_s,
+            start_s=(started_s := None if pending else raw.start_s),
             overtime_s=0.0 if pending else self._overtime_s,
             eligible_s=eligibility.eligible_s(raw, blocked_by, self.now_s) if pending else None,
             eligible_since_s=eligibility.eligible_since_s(raw, kind, blocked_by, self.now_s),
