@@ -132,9 +132,8 @@ class SlurmCliAdapter:
     def snapshot(self) -> Cluster:
         """The whole cluster at one instant, by two commands at most; `_first_read` may add a third."""
         first = self._first_read()
-        known = self._client.known()
+        known, now_s = self._client.known(), self._now()
         jobs = [job for job in first.jobs if not over(job)]
-        now_s = self._now()
         read = self._read(jobs, first.cluster)
         prefix = known.capabilities.reservation_prefix
         holds = HoldNames(prefix=prefix, seen=holds_among(read.reservations, jobs, prefix))

@@ -199,7 +199,7 @@ class Translator:
         """One job, from which `taken` is missing (None: nothing)."""
         pending = (present := state(raw)) is JobState.PENDING
         kind, words = self._kind(raw, found := class_of(raw, self._classes)), comment_words(raw.comment)
-        asked, held, started_s = self._parts(raw, kind, pending=pending)
+        asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
         return Job(
             job_id=raw.job_id,
             kind=kind,
@@ -214,14 +214,14 @@ class Translator:
             node_count_min=smallest_size(found, words, size) if found and kind is JobKind.MALLEABLE else None,
             node_count_max=_largest_size(kind, asked, max(size, _size_before(raw, taken))),
             nodes=raw.nodes,
-            allocation=held.allocation,
+            allocation=(held := Held() if pending else self._resources.held(raw)).allocation,
             node_equivalents=held.node_equivalents,
             demand=asked.demand if asked else None,
             blocked_by=(blocked_by := self._blocked_by(raw, asked, found) if asked else ""),
             examined=not pending or _lacks(raw, self._limits) is not _NOT_LOOKED_AT,
             quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
-            start_s=started_s,
+            start_s=(started_s := None if pending else raw.start_s),
             overtime_s=0.0 if pending else self._overtime_s,
             eligible_s=eligibility.eligible_s(raw, blocked_by, self.now_s) if pending else None,
             eligible_since_s=eligibility.eligible_since_s(raw, kind, blocked_by, self.now_s),
@@ -245,12 +245,6 @@ class Translator:
             taken=taken,
             past_sizes=() if taken is None or pending else taken.past_sizes(raw.restarts),
         )
-
-    def _parts(self, raw: RawJob, kind: JobKind, *, pending: bool) -> tuple[Asked | None, Held, float | None]:
-        """What a waiting job asks for; what any other one holds, and since when."""
-        if pending:
-            return self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND), Held(), None
-        return None, self._resources.held(raw), raw.start_s
 
     def holding(self, raw: RawJob) -> Holding | None:
         """What is known of what the job holds. None: nothing, or it waits."""
