@@ -135,7 +135,9 @@ def effective(config: Config) -> str:
         "name": _policy_name(config),
         "settings": TypeAdapter(config.policy.config_type).dump_python(config.policy_config, mode="json"),
     }
-    text: str = yaml.safe_dump(values, sort_keys=False, allow_unicode=False)
+    text: str = yaml.safe_dump(  # pyright: ignore[reportUnknownMemberType] - a stub without one of its types
+        values, sort_keys=False, allow_unicode=False
+    )
     return text
 
 
