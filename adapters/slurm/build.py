@@ -386,7 +386,7 @@ def _signal(signal: str) -> str:
 
 
 def _said(job_id: str) -> tuple[str, ...]:
-    """scancel tells of a task of an array that it tries again: see `leaving.signals`."""
+    """With --verbose, scancel says that it signals a task of an array again: see `leaving.signals`."""
     return ("--verbose",) if "_" in job_id else ()
 
 

@@ -166,8 +166,8 @@ class Translator:
         limits: what the limits of QOS and associations leave, as far as they were read.
         no_room: why no room is made for heterogeneous jobs, by their ids.
         overtime_s: how long jobs may run on after their time limits.
-        cron_jobs: the jobs that are known to be of scrontab: Slurm lets nobody change them, and starts them
-            after a requeue at their next time only.
+        cron_jobs: the jobs that are known to come from scrontab. Slurm lets nobody change such a job, and
+            starts it after a requeue only at its next time.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""The nodes of a Slurm: whether they are up, and those that sleep to save power."""
+"""The states of Slurm's nodes, and what is done about nodes that sleep to save power."""

@@ -1,4 +1,4 @@
-"""The check of a Slurm that saves power. A pure function of a `Survey`."""
+"""Checks whether urgent jobs can use nodes that sleep to save power. A pure function of a `Survey`."""
 
 from makeway.adapters.site.checks import Check, ok, warning
 from makeway.adapters.site.text import printable
