@@ -11,8 +11,11 @@ from bench.fight.service import START_S, NotServing, serving
 from makeway.adapters.command import CommandRunner
 from makeway.adapters.devcluster.processes import MARKER
 
-SYSTEM_TABLES = Path("/usr/share/mysql/mysql_system_tables.sql")
-"""Debian's; slurmdbd's stored procedures need them."""
+_SYSTEM_TABLES = (
+    Path("/usr/share/mysql/mysql_system_tables.sql"),
+    Path("/usr/share/mariadb/mariadb_system_tables.sql"),
+)
+"""Where Debian 12 and later ones have them; slurmdbd's stored procedures need them."""
 _DATABASE_OPTIONS = (
     "--no-defaults",
     "--innodb-flush-log-at-trx-commit=0",
@@ -80,12 +83,13 @@ class Accounting:
         data.mkdir(parents=True, mode=0o700)
         self.folder.chmod(0o700)
         options = (*_DATABASE_OPTIONS, f"--datadir={data}", f"--tmpdir={data}", f"--user={user_name()}")
-        try:
-            tables = SYSTEM_TABLES.read_bytes()
-        except OSError as error:
-            raise NotServing(f"MariaDB is not installed ({error}): make slurm-accounting") from None
+        tables = next((path for path in _SYSTEM_TABLES if path.exists()), None)
+        if tables is None:
+            looked_for = " or ".join(map(str, _SYSTEM_TABLES))
+            raise NotServing(f"MariaDB is not installed (no {looked_for}): make slurm-accounting")
         made = CommandRunner(environment=self._mark, timeout_s=START_S).run(
-            ("mariadbd", *options, "--bootstrap"), stdin=b"create database mysql;\nuse mysql;\n" + tables
+            ("mariadbd", *options, "--bootstrap"),
+            stdin=b"create database mysql;\nuse mysql;\n" + tables.read_bytes(),
         )
         if made.returncode != 0:
             raise NotServing(f"mariadbd --bootstrap: {made.words[-500:]}")

@@ -4,6 +4,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -68,6 +69,8 @@ class Database:
             if path is not None and not read_only:
                 make_private(path)
             self._connection, self.schema_version = _connect(path, read_only=read_only)
+            # Replays drop their journals in memory. From 3.13 on Python warns of connections left open.
+            weakref.finalize(self, self._connection.close)
             if path is not None and not read_only:
                 self._generation = self._stored_generation()
                 self._note_state()

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from functools import cache
 from tempfile import NamedTemporaryFile
 
@@ -20,7 +21,7 @@ SLURM = frozenset({"sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo"
 """Their help needs a slurm.conf. `tests/slurm/machine/test_pages_slurm.py` runs all of them but sacctmgr."""
 BUILTINS = frozenset({"export", "kill"})
 HELP: dict[str, tuple[str, ...]] = {
-    "pip": ("python3", "-m", "pip", "install", "--help"),
+    "pip": (sys.executable, "-m", "pip", "install", "--help"),
     "pytest": (str(ROOT / ".venv/bin/pytest"), "--help"),
     "curl": ("curl", "--help", "all"),
     "python3": ("python3", "--help"),

@@ -84,7 +84,7 @@ def test_what_is_not_read_is_named(source: HistorySource, tmp_path: Path) -> Non
         load_history(replace(source, exports=(tmp_path,)))
 
 
-@pytest.mark.parametrize("content", [b"", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"", mtime=0)], ids=["plain", "gzip"])
 def test_an_empty_file_is_called_so(source: HistorySource, tmp_path: Path, content: bytes) -> None:
     assert refused(source, content, "jobs") == (
         "is empty; accepted: a file that sacct has written, plain, gzip, bzip2 or xz"
