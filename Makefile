@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The idle threads of numpy's OpenBLAS use processor time, and the tests start hundreds of processes.
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: demo afternoon afternoon-clean test test-rest test-slurm-quietly test-slurm-24.11-quietly test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next swarm swarm-slurm lint docs packages deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
+.PHONY: demo afternoon afternoon-clean test test-rest test-slurm-quietly test-slurm-24.11-quietly test-quick test-busy test-slurm test-slurm-24.11 test-slurm-next test-python-3.13 swarm swarm-slurm lint docs packages deb deb-test rpm rpm-test format bench bench-fight browser slurm slurm-accounting slurm-% pyslurm-24.11 clean
 
 demo: $(STAMP)
 	@mkdir -p out
@@ -58,6 +58,10 @@ test-slurm-24.11: $(STAMP) slurm-accounting slurm-24.11 pyslurm-24.11
 
 test-slurm-next: $(STAMP) slurm-accounting slurm-26.05
 	$(call on_release,26.05)
+
+# Tests of the daemon and of replays with the Python of Debian 13, which warns of more than that of Debian 12. Needs root.
+test-python-3.13: $(STAMP) slurm-24.11
+	env -u CI sh tests/newer_python.sh $(CHROOTS)/24.11 -q -n 2 tests/daemon/control tests/daemon/journal tests/daemon/leader tests/simharness/run
 
 # The tests on a real Slurm: the release that deploy/install-slurm-chroot.sh has installed in a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)

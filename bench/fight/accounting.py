@@ -87,9 +87,11 @@ class Accounting:
         if tables is None:
             looked_for = " or ".join(map(str, _SYSTEM_TABLES))
             raise NotServing(f"MariaDB is not installed (no {looked_for}): make slurm-accounting")
+        # slurmdbd would make its database itself. With MariaDB's client library 11.8.9 it cannot: after a
+        # connection to a database that is not there, the library refuses every result.
+        script = b"create database slurm;\ncreate database mysql;\nuse mysql;\n" + tables.read_bytes()
         made = CommandRunner(environment=self._mark, timeout_s=START_S).run(
-            ("mariadbd", *options, "--bootstrap"),
-            stdin=b"create database mysql;\nuse mysql;\n" + tables.read_bytes(),
+            ("mariadbd", *options, "--bootstrap"), stdin=script
         )
         if made.returncode != 0:
             raise NotServing(f"mariadbd --bootstrap: {made.words[-500:]}")
