@@ -38,3 +38,29 @@ def test_jobs_that_would_not_run_again_are_left_alone(story: Story, start_daemon
     works_again(story, daemon, held, other)
     nothing_is_left(story, daemon)
     assert story.restarts(dated) == 0
+
+
+@pytest.mark.parametrize("state", ["DOWN", "INACTIVE"])
+def test_jobs_of_a_partition_in_which_none_starts_are_left_alone(
+    story: Story, start_daemon: StartDaemon, state: str
+) -> None:
+    """They leave as soon as the partition lets them start again, which one that drains does."""
+    slurm, name = story.world.cluster, f"closing{state.lower()}"
+    slurm.run("scontrol", "create", f"PartitionName={name}", "Nodes=ALL")
+    closing = [story.submit(SAVES, 2, "saving", *WHOLE_NODES, f"--partition={name}") for _ in range(3)]
+    other = story.submit(SAVES, 2, "saving")
+    story.works(*closing, other)
+    slurm.run("scontrol", "update", f"PartitionName={name}", f"State={state}")
+    daemon = start_daemon()
+    first, second = story.urgent_comes(), story.urgent_comes()
+    starts_on_the_held_nodes(story, daemon, first)
+    looks_again(daemon)
+    assert (story.runs(second), story.lenders()) == (False, [other])
+    assert all(map(story.runs, closing))
+    slurm.run("scontrol", "update", f"PartitionName={name}", "State=DRAIN")
+    starts_on_the_held_nodes(story, daemon, second)
+    (lender,) = set(story.lenders()) - {other}
+    for urgent in (first, second):
+        story.ends(urgent)
+    works_again(story, daemon, lender, other)
+    nothing_is_left(story, daemon)
