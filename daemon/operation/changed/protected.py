@@ -27,7 +27,7 @@ def protected_since(operation: Operation, cluster: Cluster) -> dict[str, str]:
     why.
 
     A job that is completing leaves in any case, and so does one that is saving its work and then leaves by
-    itself.
+    itself. One that is suspended keeps its nodes from nobody: Slurm starts others in its place.
     """
     jobs = cluster.jobs_by_id()
     planned = {
@@ -61,5 +61,4 @@ def is_eviction(task: Task) -> bool:
 
 
 def _refusal(job: Job, cluster: Cluster) -> Refusal | None:
-    leaves = not job.nodes or job.state is JobState.COMPLETING
-    return None if leaves else hard_protection(job, cluster)
+    return hard_protection(job, cluster) if job.state is JobState.RUNNING and job.nodes else None

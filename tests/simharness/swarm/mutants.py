@@ -43,6 +43,7 @@ from tests.simharness.swarm.mutant_stories import (
     LOST_HOLD_AND_JOURNAL,
     LOST_LEASE,
     NEVER_COMES,
+    PROTECTED_WHILE_SAVING,
     SILENT_NODES,
 )
 
@@ -170,6 +171,10 @@ def unanswered_signals_are_sent_again(patch: Patch) -> None:
         return seen(task, cluster, jobs, timeouts)
 
     patch.setattr(observation, "observe", observe)
+
+
+def protected_jobs_are_counted_on(patch: Patch) -> None:
+    patch.setattr(fitness, "protected_since", lambda *_: {})
 
 
 def silent_nodes_count_as_up(patch: Patch) -> None:
@@ -326,6 +331,12 @@ MUTANTS = (
         law=Law.IN_VAIN,
         make=silent_nodes_count_as_up,
         story=SILENT_NODES,
+    ),
+    Mutant(
+        name="protected jobs are counted on",
+        law=Law.IN_VAIN,
+        make=protected_jobs_are_counted_on,
+        story=PROTECTED_WHILE_SAVING,
     ),
     Mutant(name="no work is too dear", law=Law.CAPS, make=no_work_is_too_dear, story=COSTLY_USER),
     Mutant(

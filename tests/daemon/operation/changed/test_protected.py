@@ -106,11 +106,12 @@ def test_a_job_that_was_requeued_gets_its_turn_whatever_was_changed() -> None:
     assert endings(operation) == [Ending.SEEN]
 
 
-def test_a_job_that_is_completing_leaves_in_any_case() -> None:
+@pytest.mark.parametrize("state", [JobState.COMPLETING, JobState.SUSPENDED])
+def test_a_job_that_keeps_its_nodes_from_none_is_counted_on(state: JobState) -> None:
     """Its state keeps the adapter from opening it to preemption."""
     operation, _ = issue_all(held_operation(*SAVES), holding(SAVING))
-    completing = replace(SAVING, state=JobState.COMPLETING, preemptible=False)
-    operation = advance(operation, view_of(completing), PATIENCE)
+    there = replace(SAVING, state=state, preemptible=False)
+    operation = advance(operation, view_of(there), PATIENCE)
     assert endings(operation) == [None, None]
 
 
