@@ -66,11 +66,11 @@ def change(machine: SimMachine, trouble: Trouble) -> SimJob | None:
 
 
 def protect(machine: SimMachine, job_id: str) -> bool:
-    """From now on the job may not be made to leave, as after `scontrol update Requeue=0`. Returns whether it
-    might until now.
+    """From now on the running job may not be made to leave, as after `scontrol update Requeue=0`. Returns
+    whether it might until now.
     """
     live = machine.live.get(job_id)
-    if live is None or not live.job.preemptible:
+    if live is None or not live.nodes or not live.job.preemptible:
         return False
     machine.interfere()
     job = replace(live.job, preemptible=False)

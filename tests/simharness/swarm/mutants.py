@@ -11,6 +11,7 @@ from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
 from makeway.daemon.operation import due, fitness, observation, orphans, signal_deaths, transitions
+from makeway.daemon.operation.changed import protected
 from makeway.daemon.operation.giving_back import give_back as gives_back
 from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.kept.lost_holds import LostHolds
@@ -92,6 +93,7 @@ def nothing_is_protected(patch: Patch) -> None:
     patch.setattr(victims, "protection", lambda *_: None)
     patch.setattr(arbiter, "protection", lambda *_: None)
     patch.setattr(arbiter, "hard_protection", lambda *_: None)
+    patch.setattr(protected, "hard_protection", lambda *_: None)
 
 
 def nothing_is_an_orphan(patch: Patch) -> None:
