@@ -2,6 +2,7 @@
 
 import pytest
 
+from makeway.policies.model import Cluster
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.neighbours import looks_again
 from tests.slurm.support.story import (
@@ -12,6 +13,7 @@ from tests.slurm.support.story import (
     starts_on_the_held_nodes,
     works_again,
 )
+from tests.slurm.support.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
@@ -64,3 +66,20 @@ def test_jobs_of_a_partition_in_which_none_starts_are_left_alone(
         story.ends(urgent)
     works_again(story, daemon, lender, other)
     nothing_is_left(story, daemon)
+
+
+def test_an_overtime_of_the_partition_is_read(slurm_world: SlurmWorld) -> None:
+    """Also one that an administrator sets while the job runs."""
+    slurm = slurm_world.cluster
+    slurm.run("scontrol", "create", "PartitionName=overtime", "Nodes=ALL", "OverTimeLimit=7")
+    there, elsewhere = (
+        slurm.submit("exec sleep 600", "--nodes=1", f"--partition={name}") for name in ("overtime", "batch")
+    )
+
+    def overtimes(cluster: Cluster) -> list[float]:
+        jobs = cluster.jobs_by_id()
+        return [jobs[one].overtime_s for one in (there, elsewhere) if one in jobs and jobs[one].nodes]
+
+    slurm_world.wait(lambda cluster: overtimes(cluster) == [420.0, 0.0], "both run, one with an overtime")
+    slurm.run("scontrol", "update", "PartitionName=overtime", "OverTimeLimit=9")
+    slurm_world.wait(lambda cluster: overtimes(cluster) == [540.0, 0.0], "the overtime is another one")
