@@ -265,12 +265,7 @@ MUTANTS = (
         make=held_jobs_are_served,
         troubles=(TroubleKind.HOLDS, TroubleKind.SLOW),
     ),
-    Mutant(
-        name="any run will do",
-        law=Law.OTHER_RUN,
-        make=any_run_will_do,
-        story=LATE_REQUEUES,
-    ),
+    Mutant(name="any run will do", law=Law.OTHER_RUN, make=any_run_will_do, story=LATE_REQUEUES),
     Mutant(name="no signal is sent", law=Law.UNSIGNALLED, make=no_signal_is_sent, troubles=()),
     Mutant(
         name="nothing is written into jobs",
@@ -329,10 +324,7 @@ MUTANTS = (
         components=False,
     ),
     Mutant(
-        name="silent nodes count as up",
-        law=Law.IN_VAIN,
-        make=silent_nodes_count_as_up,
-        story=SILENT_NODES,
+        name="silent nodes count as up", law=Law.IN_VAIN, make=silent_nodes_count_as_up, story=SILENT_NODES
     ),
     Mutant(
         name="protected jobs are counted on",
