@@ -62,7 +62,7 @@ SILENT_NODES = Story(
     poll_interval_s=10.0,
 )
 """The nodes are silent from the beginning of a checkpoint until after its end."""
-PROTECTED_WHILE_SAVING = Story(
+PROTECTED_JOB = Story(
     seed=0,
     policy="eviction",
     node_count=2,

@@ -44,7 +44,7 @@ from tests.simharness.swarm.mutant_stories import (
     LOST_HOLD_AND_JOURNAL,
     LOST_LEASE,
     NEVER_COMES,
-    PROTECTED_WHILE_SAVING,
+    PROTECTED_JOB,
     SILENT_NODES,
 )
 
@@ -175,7 +175,7 @@ def unanswered_signals_are_sent_again(patch: Patch) -> None:
     patch.setattr(observation, "observe", observe)
 
 
-def protected_jobs_are_counted_on(patch: Patch) -> None:
+def protected_jobs_count(patch: Patch) -> None:
     patch.setattr(fitness, "protected_since", lambda *_: {})
 
 
@@ -326,12 +326,7 @@ MUTANTS = (
     Mutant(
         name="silent nodes count as up", law=Law.IN_VAIN, make=silent_nodes_count_as_up, story=SILENT_NODES
     ),
-    Mutant(
-        name="protected jobs are counted on",
-        law=Law.IN_VAIN,
-        make=protected_jobs_are_counted_on,
-        story=PROTECTED_WHILE_SAVING,
-    ),
+    Mutant(name="protected jobs count", law=Law.IN_VAIN, make=protected_jobs_count, story=PROTECTED_JOB),
     Mutant(name="no work is too dear", law=Law.CAPS, make=no_work_is_too_dear, story=COSTLY_USER),
     Mutant(
         name="the other lease counts for nothing",
