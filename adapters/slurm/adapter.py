@@ -24,6 +24,7 @@ from makeway.adapters.slurm.nodes.states import WakeTimes, node
 from makeway.adapters.slurm.nodes.waking import SleepingNodes
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.partitions.rules import PartitionRules
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
 from makeway.adapters.slurm.resources import details as job_details
@@ -137,7 +138,7 @@ class SlurmCliAdapter:
         read = self._read(jobs, first.cluster)
         prefix = known.capabilities.reservation_prefix
         holds = HoldNames(prefix=prefix, seen=holds_among(read.reservations, jobs, prefix))
-        wakes = known.wakes if self._settings.sleeping_nodes == "free" else None
+        wakes = self._wakes(known, read.partitions)
         self._commands.remember(holds)
         self._sleeping.remember(read.nodes if wakes is not None else ())
         leases = leases_among(read.reservations, prefix)
@@ -146,11 +147,13 @@ class SlurmCliAdapter:
             jobs = _with_excluded_nodes(jobs, read)
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
         resources = self._resources(read, jobs)
+        rules = PartitionRules.of(read.partitions, known.overtime_s)
         if choosing := [job for job in jobs if has_choice(job) and self._waits_urgently(job)]:
             reserved = {one.name: one.nodes for one in read.reservations}
             held = {job.job_id: reserved.get(holds.counting(job) or "", ()) for job in choosing}
             unusable = _unusable_nodes(read, holds, now_s, wakes)
-            resources = resources.among_partitions(kept_nodes(jobs, self._settings.classes), held, unusable)
+            kept = kept_nodes(jobs, self._settings.classes, rules)
+            resources = resources.among_partitions(kept, held, unusable)
         translator = Translator(
             self._settings.classes,
             resources,
@@ -160,7 +163,7 @@ class SlurmCliAdapter:
             licenses=read.licenses,
             limits=read.limits,
             no_room=not_served(jobs, self._settings.classes),
-            overtime_s=known.overtime_s,
+            rules=rules,
             cron_jobs=self._cron_jobs,
         )
         cluster = Cluster(
@@ -333,10 +336,20 @@ class SlurmCliAdapter:
         )
 
     def _unknown(self, cluster: ClusterRecords | None) -> tuple[str, ...]:
-        """The sections of scontrol that have to be read. pyslurm tells no billing weights."""
+        """The sections of scontrol that have to be read. pyslurm tells no billing weights, none of the times
+        in which nodes wake, and not whether a partition allows no overtime.
+        """
         if cluster is None:
             return build.CLUSTER_SECTIONS
-        return ("partitions",) if self._settings.price is Price.BILLING_WEIGHTS else ()
+        known, by_weights = self._client.known(), self._settings.price is Price.BILLING_WEIGHTS
+        untold = by_weights or self._wakes(known) is not None or known.overtime_s > 0.0
+        return ("partitions",) if untold else ()
+
+    def _wakes(self, known: Controller, partitions: Iterable[RawPartition] = ()) -> WakeTimes | None:
+        """How long nodes that sleep take. None: they count as down."""
+        if known.wakes is None or self._settings.sleeping_nodes != "free":
+            return None
+        return known.wakes.in_partitions(partitions)
 
     def _waits_urgently(self, job: RawJob) -> bool:
         """Whether it is a waiting urgent job, of which squeue does not tell everything."""

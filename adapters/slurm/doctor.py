@@ -273,7 +273,8 @@ def check_requeue(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
     elif unable:
         text = (
             f"{counted(unable, 'job')} of preemptible classes left alone: after a requeue no job would run "
-            "again that is not from sbatch, has --no-requeue or --deadline, or is held while it runs"
+            "again that is not from sbatch, has --no-requeue or --deadline, is held while it runs, or is in "
+            "a partition that is DOWN or INACTIVE"
         )
         checks = [warning("requeue", text)]
     else:

@@ -13,19 +13,16 @@ from makeway.adapters.slurm.parse import (
     NOTHING,
     GpuDefaults,
     Gres,
-    count,
     duration_s,
     gres,
-    memory_mb,
     value,
 )
+from makeway.adapters.slurm.partitions.times import NO_TIMES, PartitionTimes, partition_times
+from makeway.adapters.slurm.partitions.weights import billing_weights
 
 RecordT = TypeVar("RecordT")
 _WORD = re.compile(r"(?:^|(?<=\s))([A-Za-z]+)=(\S*)")
-_WEIGHT = re.compile(
-    r"(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?P<unit>[KMGTPkmgtp]?)[Bb]?", re.ASCII
-)
-"""A number as strtod reads it, and a unit, of which Slurm looks at the first letter."""
+_OPEN_STATES = frozenset({"UP", "DRAIN"})
 _NODE_KEYS = ("State", "CPUTot", "RealMemory", "ActiveFeatures", "Gres")
 _NODE_OPTIONS = (
     "Sockets",
@@ -105,6 +102,12 @@ class RawPartition:
     """The longest time limit that its jobs may have (MaxTime). None: any."""
     node_count_max: int | None = None
     """The largest number of nodes that they may have (MaxNodes). None: any."""
+    times: PartitionTimes = NO_TIMES
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its jobs may start. One that drains takes no new jobs and goes on with its own."""
+        return self.state in _OPEN_STATES
 
     def admits(self, limit_s: float | None, node_count: int) -> bool:
         """Whether it admits jobs of such a time limit and size. `limit_s` None: that of the partition."""
@@ -267,6 +270,9 @@ def _partition(line: str) -> RawPartition:
         qos=_optional(line, "QoS", ""),
         time_max=_optional(line, "MaxTime", ""),
         nodes_max=_optional(line, "MaxNodes", ""),
+        times=partition_times(
+            *(_optional(line, key, "") for key in ("OverTimeLimit", "ResumeTimeout", "SuspendTimeout"))
+        ),
     )
 
 
@@ -286,6 +292,7 @@ def partition_of(
     cpus_per_socket_max: str = "",
     time_max: str = "",
     nodes_max: str = "",
+    times: PartitionTimes = NO_TIMES,
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe."""
     return RawPartition(
@@ -302,6 +309,7 @@ def partition_of(
         qos="" if qos in NOTHING else qos,
         limit_max_s=duration_s(time_max) if time_max else None,
         node_count_max=int(nodes_max) if nodes_max.isdecimal() else None,
+        times=times,
     )
 
 
@@ -326,25 +334,6 @@ def gpu_defaults(text: str) -> GpuDefaults:
     found = dict(re.findall(r"(DefCpuPerGPU|DefMemPerGPU)=(\d+)", text, re.ASCII))
     cpus, memory_mb = (int(found.get(name, 0)) for name in ("DefCpuPerGPU", "DefMemPerGPU"))
     return GpuDefaults(cpu_count=cpus, memory_mb=float(memory_mb))
-
-
-@lru_cache(maxsize=1 << 10)
-def billing_weights(text: str) -> tuple[tuple[str, float], ...] | None:
-    """The weights of `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`, that of memory for a megabyte. None: these are none.
-
-    Only the price of some sites needs them, so that no snapshot fails for them.
-    """
-    found: dict[str, float] = {}
-    for part in text.split(",") if text not in NOTHING else ():
-        name, _, number = part.partition("=")
-        weight = _WEIGHT.fullmatch(number)
-        if weight is None:
-            return None
-        unit = weight["unit"].upper()
-        # A unit is that of the amount: 0.25G is a quarter for each gigabyte.
-        amount = memory_mb(f"1{unit}") if name.lower() == "mem" and unit else count(f"1{unit}")
-        found[name.lower()] = float(weight["number"]) / amount
-    return tuple(sorted(found.items()))
 
 
 def _reservation(line: str) -> RawReservation:

@@ -20,6 +20,7 @@ from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import class_of, over, state
 from makeway.policies.model import JobState
@@ -129,15 +130,12 @@ def survey(
     config = _run(runner, settings, build.show_config())
     ended_s = now()
     told = parse.config(config.stdout)
-    try:
-        release = parse.release(told["SLURM_VERSION"])
-    except (KeyError, ValueError) as error:
-        message = f"no version in the configuration ({error})"
-        raise Unreadable(message, command=config.argv, text=config.stdout) from None
+    release = _release(told, config)
     user = _user_name(user_id)
     users = _users(runner, settings, user)
     qos, accounts = _known_names(runner, settings)
     partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
+    layout = parse_cluster.partitions(partitions.stdout.splitlines(), command=partitions.argv)
     return Survey(
         settings=told,
         version=told["SLURM_VERSION"],
@@ -146,8 +144,8 @@ def survey(
         privilege=privilege(user_id, user, told, users),
         clock_ahead_s=clock_ahead_s(config.stdout, began_s, ended_s),
         partitions=open_partitions(partitions.stdout),
-        layout=parse_cluster.partitions(partitions.stdout.splitlines(), command=partitions.argv),
-        counts=count(_jobs(runner, settings, release), settings.classes),
+        layout=layout,
+        counts=count(_jobs(runner, settings, release), settings.classes, PartitionRules.of(layout)),
         qos=qos,
         accounts=accounts,
         user_id=user_id,
@@ -269,25 +267,35 @@ def open_partitions(text: str) -> Mapping[str, bool]:
     return found
 
 
-def count(jobs: tuple[RawJob, ...], classes: tuple[JobClass, ...]) -> tuple[ClassCount, ...]:
+def count(
+    jobs: tuple[RawJob, ...], classes: tuple[JobClass, ...], rules: PartitionRules = NO_RULES
+) -> tuple[ClassCount, ...]:
     """How many jobs are of which class, in the order of the classes; at the end those of no class."""
     members: dict[str | None, list[RawJob]] = {one.name: [] for one in classes}
     members[None] = []
     for job in jobs:
         found = class_of(job, classes)
         members[None if found is None else found.name].append(job)
-    return tuple(_counted(name, found) for name, found in members.items())
+    return tuple(_counted(name, found, rules) for name, found in members.items())
 
 
-def _counted(name: str | None, jobs: list[RawJob]) -> ClassCount:
+def _counted(name: str | None, jobs: list[RawJob], rules: PartitionRules) -> ClassCount:
     pending = sum(1 for job in jobs if state(job) is JobState.PENDING)
     return ClassCount(
         name=name,
         pending=pending,
         running=len(jobs) - pending,
-        unable=sum(1 for job in jobs if not goes_back(job)),
+        unable=sum(1 for job in jobs if not goes_back(job, rules)),
         nodes=sum(len(job.nodes) for job in jobs),
     )
+
+
+def _release(told: Mapping[str, str], config: CompletedCommand) -> tuple[int, int]:
+    try:
+        return parse.release(told["SLURM_VERSION"])
+    except (KeyError, ValueError) as error:
+        message = f"no version in the configuration ({error})"
+        raise Unreadable(message, command=config.argv, text=config.stdout) from None
 
 
 def _known_names(

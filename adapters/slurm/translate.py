@@ -20,6 +20,7 @@ from makeway.adapters.slurm.holds import HoldNames, last_hold
 from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawReservation
+from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources import eligibility
 from makeway.adapters.slurm.resources.details import present_reason
 from makeway.adapters.slurm.resources.het_jobs import TOGETHER, het_job_id
@@ -165,7 +166,7 @@ class Translator:
         licenses: the free licenses by name. A name that is absent is unknown.
         limits: what the limits of QOS and associations leave, as far as they were read.
         no_room: why no room is made for heterogeneous jobs, by their ids.
-        overtime_s: how long jobs may run on after their time limits.
+        rules: what the partitions say of their jobs.
         cron_jobs: the jobs that are known to come from scrontab. Slurm lets nobody change such a job, and
             starts it after a requeue only at its next time.
     """
@@ -181,7 +182,7 @@ class Translator:
         licenses: Mapping[str, int] | None = None,
         limits: KnownLimits = NO_LIMITS,
         no_room: Mapping[str, str] = MappingProxyType({}),
-        overtime_s: float = 0.0,
+        rules: PartitionRules = NO_RULES,
         cron_jobs: frozenset[str] = frozenset(),
     ) -> None:
         self._classes = classes
@@ -191,7 +192,7 @@ class Translator:
         self._licenses = licenses or {}
         self._limits = limits
         self._no_room = no_room
-        self._overtime_s = overtime_s
+        self._rules = rules
         self._cron_jobs = cron_jobs
         self.now_s = now_s
 
@@ -222,7 +223,7 @@ class Translator:
             quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
             start_s=(started_s := None if pending else raw.start_s),
-            overtime_s=0.0 if pending else self._overtime_s,
+            overtime_s=0.0 if pending else self._rules.overtime_of(raw),
             eligible_s=eligibility.eligible_s(raw, blocked_by, self.now_s) if pending else None,
             eligible_since_s=eligibility.eligible_since_s(raw, kind, blocked_by, self.now_s),
             setup_s=found.setup_s if found else 0.0,
@@ -233,7 +234,7 @@ class Translator:
             last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self.now_s),
             checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self.now_s),
             requeue_count=raw.restarts,
-            preemptible=_preemptible(raw, found) and raw.job_id not in self._cron_jobs,
+            preemptible=_preemptible(raw, found, self._rules) and raw.job_id not in self._cron_jobs,
             reservation=self._holds.counting(raw),
             reservation_lost=(lost := eligibility.reservation_lost(raw)),
             last_hold=last_hold(raw, self._holds.prefix) if lost else None,
@@ -367,24 +368,26 @@ def _partition(names: tuple[str, ...]) -> str:
     return printable(",".join(names))
 
 
-def kept_nodes(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> frozenset[str]:
+def kept_nodes(
+    jobs: Iterable[RawJob], classes: tuple[JobClass, ...], rules: PartitionRules
+) -> frozenset[str]:
     """The nodes of jobs that may not be made to leave."""
     stay = (
         job.nodes
         for job in jobs
         if job.nodes
         and state(job) is not JobState.COMPLETING
-        and (job.heterogeneous or not _preemptible(job, job_class(job, classes)))
+        and (job.heterogeneous or not _preemptible(job, job_class(job, classes), rules))
     )
     return frozenset(name for nodes in stay for name in nodes)
 
 
-def _preemptible(raw: RawJob, found: JobClass | None) -> bool:
+def _preemptible(raw: RawJob, found: JobClass | None, rules: PartitionRules) -> bool:
     """Whether the job may be touched: it is opted in, and would run again after a requeue."""
     return (
         found is not None
         and found.preemptible
         and found.kind is not JobKind.ON_DEMAND
         and raw.state in _TOUCHABLE
-        and goes_back(raw)
+        and goes_back(raw, rules)
     )

@@ -18,7 +18,7 @@ from makeway.daemon.control.quiet import QuietCycles
 from makeway.daemon.control.report import CycleReport, Deferred, LoopSettings, start_delay_s
 from makeway.daemon.control.resumed import ResumedJobs
 from makeway.daemon.control.said_before import SaidBefore
-from makeway.daemon.control.sending import Sending
+from makeway.daemon.control.sending import Sending, reports_of_protected
 from makeway.daemon.control.sentence import sentence_of
 from makeway.daemon.control.silent_nodes import SilentNodes
 from makeway.daemon.estimate.actual_losses import LeavingRun, RunLoss, loss_lesson
@@ -136,7 +136,7 @@ class Reconciler:
         """The rest of a cycle, whose snapshot was begun at `read_began_s` and took `snapshot_s`."""
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         before = self._journal.open_operations()
-        known = changed(seen, operations=before) if before else seen
+        known = changed(seen, operations=before, limits=self._present.limits) if before else seen
         operations = tuple(self._advance(operation, known) for operation in before)
         operations = self._hand_over(operations, seen)
         if self._permission.begins and not self._settings.restoring:
@@ -150,6 +150,7 @@ class Reconciler:
 
         # 4. What the arbiter lets pass becomes operations.
         opening, reports = self._open(decision, cluster)
+        reports += reports_of_protected(before, operations, known)
         decision_id = self._store_decision(decision, cluster, new=bool(opening.operations or reports))
 
         # 5. What is to leave is known before it leaves. Whatever is due is written down and sent.

@@ -5,7 +5,7 @@ command without an answer ends the cycle, and so does the limit of commands. Wha
 next cycle looks at the cluster again, and sends it if it is due still.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -14,6 +14,7 @@ from makeway.daemon.control.permission import Permission
 from makeway.daemon.control.report import Deferral, Deferred, LoopSettings
 from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.changed.protected import called_off
 from makeway.daemon.operation.due import all_due
 from makeway.daemon.operation.tasks import planned_places
 from makeway.daemon.operation.transitions import forbid
@@ -152,6 +153,21 @@ class Sending:
         limit_s = self.settings.view_age_max_s
         late = limit_s is not None and self.clock() - self.read_began_s > limit_s
         return Deferral.OLD_VIEW if late else None
+
+
+def reports_of_protected(
+    before: Iterable[Operation], after: Iterable[Operation], cluster: Cluster
+) -> list[ActionReport]:
+    """Reports of the evictions that this cycle has called off because their jobs may not be made to leave any
+    more. `before`, `after`: the same operations, before and after they were brought up to date.
+    """
+    return [
+        ActionReport(action=new.action, outcome=Outcome.REFUSED, refusal=refusal, detail=new.detail)
+        for past, present in zip(before, after, strict=True)
+        if past is not present and not past.observe
+        for old, new in zip(past.tasks, present.tasks, strict=False)  # new tasks are added at the end
+        if (refusal := called_off(old, new, cluster)) is not None
+    ]
 
 
 def report_of_refusal(verdict: Verdict) -> ActionReport:

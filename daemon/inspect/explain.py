@@ -171,7 +171,7 @@ def _explained(stored: StoredDecision, journal: Journal) -> list[ExplainedAction
         ExplainedAction(
             action=action,
             verdict=verdict,
-            outcome=_outcome(action, journal.commands_of(action.job_id, stored.at_s)),
+            outcome=_outcome(action, stored, journal),
         )
         for action, verdict in zip(actions, verdicts, strict=True)
     ]
@@ -188,11 +188,28 @@ def _as_decided(sent: Action, decided: Action) -> Action:
     return replace(sent, run=None) if isinstance(sent, Checkpoint | Cancel | Shrink) else sent
 
 
-def _outcome(action: Action, commands: tuple[StoredCommand, ...]) -> str:
+def _outcome(action: Action, stored: StoredDecision, journal: Journal) -> str:
+    """The answer to the last command for an action of a decision, or why none was sent, if that is known."""
+    commands = journal.commands_of(action.job_id, stored.at_s)
     sent = [command for command in commands if _as_decided(command.action, action) == action]
-    if not sent:
-        return "not sent"
-    return _answer(sent[-1])
+    if sent:
+        return _answer(sent[-1])
+    why = _why_not_sent(action, stored, journal)
+    return f"not sent ({why})" if why else "not sent"
+
+
+def _why_not_sent(action: Action, stored: StoredDecision, journal: Journal) -> str:
+    """What was noted of the action's task. Empty: nothing."""
+    known = () if stored.cluster is None else stored.cluster.operations
+    opened_s = [one.opened_s for one in known if one.for_job_id == action.for_job_id]
+    noted = (
+        task.detail
+        for operation in journal.operations_since(min((stored.at_s, *opened_s)))
+        if operation.for_job_id == action.for_job_id
+        for task in operation.tasks
+        if task.action == action and task.issued_s is None
+    )
+    return next(noted, "")
 
 
 def _answer(command: StoredCommand) -> str:

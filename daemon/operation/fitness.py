@@ -7,9 +7,11 @@ the rules.
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import assert_never
 
 from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon
+from makeway.daemon.operation.changed.protected import is_eviction, protected_since
 from makeway.daemon.operation.changed.surplus import not_needed
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import (
@@ -38,7 +40,6 @@ from makeway.policies.model import (
     Progress,
     Requeue,
     Reserve,
-    Shrink,
     Task,
     changed,
     memoise_last,
@@ -165,7 +166,7 @@ def note_shortage(operation: Operation, cluster: Cluster) -> Operation:
 
 def _waits_for_ends(operation: Operation, cluster: Cluster) -> bool:
     """Whether no job was asked to leave yet for a hold, all nodes of which may serve its job."""
-    takes = any(isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink) for task in operation.tasks)
+    takes = any(map(is_eviction, operation.tasks))
     return not takes and _serving(operation, cluster) == cluster.node_sets().of(operation.nodes)
 
 
@@ -239,19 +240,31 @@ def without_outdated(operation: Operation, cluster: Cluster) -> Operation:
         return operation
     jobs, good = cluster.jobs_by_id(), _serving(operation, cluster)
     leaving = requeue_themselves(operation, cluster)
+    protected = protected_since(operation, cluster)
     fitting = _ending(
         operation,
         cluster,
-        lambda task: task.action.job_id not in leaving and not _fits(operation, task, cluster, jobs, good),
+        lambda task: (
+            task.action.job_id in protected
+            or (task.action.job_id not in leaving and not _fits(operation, task, cluster, jobs, good))
+        ),
+        protected,
     )
     surplus = not_needed(fitting, cluster)
     return _ending(fitting, cluster, lambda task: task.action.job_id in surplus) if surplus else fitting
 
 
-def _ending(operation: Operation, cluster: Cluster, is_outdated: Callable[[Task], bool]) -> Operation:
-    """The operation without those evictions that were not issued."""
+def _ending(
+    operation: Operation,
+    cluster: Cluster,
+    is_outdated: Callable[[Task], bool],
+    why: Mapping[str, str] = MappingProxyType({}),
+) -> Operation:
+    """The operation without those evictions that were not issued. `why`: what is noted, by job id."""
     tasks = tuple(
-        ended(task, Ending.OUTDATED, cluster.now_s) if _may_end(task) and is_outdated(task) else task
+        ended(task, Ending.OUTDATED, cluster.now_s, why.get(task.action.job_id, ""))
+        if _may_end(task) and is_outdated(task)
+        else task
         for task in operation.tasks
     )
     return operation if tasks == operation.tasks else changed(operation, tasks=tasks)
@@ -305,7 +318,7 @@ def _waiting(operation: Operation, cluster: Cluster) -> Job | None:
 
 
 def _may_end(task: Task) -> bool:
-    return may_be_dropped(task) and isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
+    return may_be_dropped(task) and is_eviction(task)
 
 
 def _fits(

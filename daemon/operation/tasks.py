@@ -118,6 +118,16 @@ def signal_of(operation: Operation, eviction: Task) -> Task | None:
 
 def requeue_themselves(operation: Operation, cluster: Cluster) -> set[str]:
     """The jobs that are saving their work at makeway's signal and go back into the queue after that."""
+    return _saving(operation, cluster, Acknowledgement.REQUEUE)
+
+
+def leave_themselves(operation: Operation, cluster: Cluster) -> set[str]:
+    """The same jobs, and those that end after that."""
+    return _saving(operation, cluster, Acknowledgement.REQUEUE, Acknowledgement.EXIT)
+
+
+def _saving(operation: Operation, cluster: Cluster, *acknowledgements: Acknowledgement) -> set[str]:
+    """The jobs that are saving their work at makeway's signal and report it in one of these ways."""
     jobs = cluster.jobs_by_id()
     return {
         job.job_id
@@ -126,7 +136,7 @@ def requeue_themselves(operation: Operation, cluster: Cluster) -> set[str]:
         and task.progress in (Progress.ISSUING, Progress.ACCEPTED)
         and (job := jobs.get(task.action.job_id)) is not None
         and job.checkpoint is not None
-        and job.checkpoint.acknowledgement is Acknowledgement.REQUEUE
+        and job.checkpoint.acknowledgement in acknowledgements
     }
 
 

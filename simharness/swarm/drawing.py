@@ -214,6 +214,8 @@ def _drawn_apart(
     if TroubleKind.REQUEUES_LOST in kinds:
         yield from _lost_requeues(Random(f"requeues lost:{seed}"), jobs, kinds)
     yield from _changes(Random(f"changes:{seed}"), jobs, node_count, kinds)
+    if TroubleKind.STAYS in kinds:
+        yield from _protections(Random(f"stays:{seed}"), jobs)
 
 
 def _starts_of_controller(random: Random, span_s: float, part: float) -> list[Trouble]:
@@ -312,6 +314,22 @@ def _changes(
     return troubles
 
 
+def _protections(random: Random, jobs: Sequence[SimJob]) -> list[Trouble]:
+    """When jobs may not be made to leave any more, in some stories: soon after an urgent job has come."""
+    if random.random() >= 0.4:
+        return []
+    troubles: list[Trouble] = []
+    for job in (job for job in jobs if job.kind is JobKind.ON_DEMAND):
+        at_s = job.submit_s + random.choice((30.0, 100.0, 300.0)) * random.uniform(0.5, 1.5)
+        troubles += [
+            Trouble(kind=TroubleKind.STAYS, at_s=at_s, subject=one.job_id)
+            for one in jobs
+            if one.preemptible and one.submit_s < at_s < one.submit_s + 3 * one.runtime_s
+            if one.kind is not JobKind.ON_DEMAND and random.random() < 0.5
+        ]
+    return troubles
+
+
 def _second_daemons(random: Random, span_s: float) -> list[Trouble]:
     """When another daemon runs, in some stories."""
     if random.random() >= 0.2:
@@ -332,6 +350,7 @@ _APART = (
     TroubleKind.ASLEEP,
     TroubleKind.HOLDS_LOST,
     TroubleKind.REQUEUES_LOST,
+    TroubleKind.STAYS,
     *CHANGES,
 )
 _DELAYS = (TroubleKind.ANSWER_LATE, TroubleKind.STALE_VIEW)

@@ -65,6 +65,20 @@ def change(machine: SimMachine, trouble: Trouble) -> SimJob | None:
     return job
 
 
+def protect(machine: SimMachine, job_id: str) -> bool:
+    """From now on the running job may not be made to leave, as after `scontrol update Requeue=0`. Returns
+    whether it might until now.
+    """
+    live = machine.live.get(job_id)
+    if live is None or not live.nodes or not live.job.preemptible:
+        return False
+    machine.interfere()
+    job = replace(live.job, preemptible=False)
+    machine.jobs[live.index] = live.record.job = live.job = job
+    machine.touch(live)
+    return True
+
+
 def _changed(job: SimJob, trouble: Trouble) -> SimJob | None:
     """The job after a change. None: that would be no change, or one in the other direction."""
     match trouble.kind:

@@ -29,6 +29,7 @@ class PlannedTroubles(TwoDaemons):
             TroubleKind.MAINTENANCE: self._maintenance,
             TroubleKind.HOLDS: self._held,
             TroubleKind.CANCELS: self._cancels,
+            TroubleKind.STAYS: self._stays,
             TroubleKind.NO_SHOW: self._no_show,
             TroubleKind.SECOND_DAEMON: self._another_daemon,
             TroubleKind.HOLDS_LOST: self._holds_lost,
@@ -131,6 +132,11 @@ class PlannedTroubles(TwoDaemons):
         if job is not None:
             self._met(trouble.kind)
             self._laws.changed(job)
+            self._look_at(self._poll_s(self._cluster.now_s))
+
+    def _stays(self, trouble: Trouble) -> None:
+        if happenings.protect(self._cluster.machine, trouble.subject):
+            self._met(trouble.kind)
             self._look_at(self._poll_s(self._cluster.now_s))
 
     def _no_show(self, trouble: Trouble) -> None:

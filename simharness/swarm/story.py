@@ -55,6 +55,7 @@ class TroubleKind(StrEnum):
     CANCELS = "cancels"  # the user cancels the job `subject`
     NO_SHOW = "no_show"  # a user announces a job of `amount` nodes that never comes
     IGNORES = "ignores"  # signals to the job `subject` have no effect
+    STAYS = "stays"  # from now on the job `subject` may not be made to leave
     # Users and administrators change the urgent job `subject` while it waits
     FEWER_NODES = "fewer_nodes"  # it wants `amount` nodes, which is less than before
     MORE_NODES = "more_nodes"  # it wants `amount` nodes, which is more than before

@@ -16,7 +16,8 @@ def check_power_saving(
     """
     if survey.settings.get("SuspendProgram", "(null)") in {"", "(null)"}:
         return None
-    wakes = wake_times(survey.settings)
+    found = wake_times(survey.settings)
+    wakes = None if found is None else found.in_partitions(survey.layout)
     awake = (
         "keep the nodes of urgent jobs awake with SuspendExcNodes (now "
         f"{printable(survey.settings.get('SuspendExcNodes', '(null)'))}) or SuspendExcParts"
@@ -26,14 +27,14 @@ def check_power_saving(
             "power saving",
             f"a node that sleeps or boots counts as down: jobs may leave although it could be woken; {awake}",
         )
-    if start_within_s is not None and wakes.resume_s > start_within_s:
+    if start_within_s is not None and wakes.longest_s > start_within_s:
         return warning(
             "power saving",
-            f"a node that sleeps may take ResumeTimeout, {wakes.resume_s:g} s, to wake: too long for urgent "
+            f"a node that sleeps may take ResumeTimeout, {wakes.longest_s:g} s, to wake: too long for urgent "
             f"jobs that have to start within {start_within_s:g} s, for which other jobs may leave; {awake}",
         )
     return ok(
         "power saving",
         "nodes that sleep serve urgent jobs that can wait until they are awake (ResumeTimeout "
-        f"{wakes.resume_s:g} s)",
+        f"{wakes.longest_s:g} s)",
     )

@@ -6,10 +6,11 @@ it, and lets it sleep again when it has been idle for long enough, also while a 
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from makeway.adapters.slurm.parse_cluster import RawNode
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition
+from makeway.adapters.slurm.partitions.times import PartitionTimes
 from makeway.policies.model import Node, NodeState, Resources
 
 _DOWN = frozenset(
@@ -31,6 +32,33 @@ class WakeTimes:
     """ResumeTimeout: one that sleeps or boots."""
     suspend_s: float
     """SuspendTimeout: how much longer one takes that is on its way to sleep."""
+    of_partitions: Mapping[str, PartitionTimes] = field(default_factory=dict[str, PartitionTimes])
+    """The times of the partitions that have some of their own, by name."""
+
+    def in_partitions(self, partitions: Iterable[RawPartition]) -> "WakeTimes":
+        """The same times with those of these partitions."""
+        own = {one.name: one.times for one in partitions if _wakes_otherwise(one.times)}
+        return replace(self, of_partitions=own) if own else self
+
+    @property
+    def longest_s(self) -> float:
+        """How long a node takes at most, in any partition, that sleeps or boots."""
+        return max([self.resume_s, *(one.resume_s or 0.0 for one in self.of_partitions.values())])
+
+    def wake_s(self, raw: RawNode) -> float:
+        """How long it takes to wake a node that sleeps. Of its partitions' own times the longest counts, as
+        for Slurm.
+        """
+        own = [times for name, times in self.of_partitions.items() if name in raw.partitions]
+        resume_s = max((one.resume_s for one in own if one.resume_s is not None), default=self.resume_s)
+        if not raw.states & _FALLS_ASLEEP:
+            return resume_s
+        suspend_s = max((one.suspend_s for one in own if one.suspend_s is not None), default=self.suspend_s)
+        return resume_s + suspend_s
+
+
+def _wakes_otherwise(times: PartitionTimes) -> bool:
+    return times.resume_s is not None or times.suspend_s is not None
 
 
 def wake_times(settings: Mapping[str, str]) -> WakeTimes | None:
@@ -58,8 +86,7 @@ def node(raw: RawNode, capacity: Resources | None = None, wakes: WakeTimes | Non
     if sleeps(raw):
         if wakes is None:
             return Node(name=raw.name, state=NodeState.DOWN, capacity=capacity)
-        wake_s = wakes.resume_s + (wakes.suspend_s if raw.states & _FALLS_ASLEEP else 0.0)
-        return Node(name=raw.name, state=NodeState.UP, capacity=capacity, wake_s=wake_s)
+        return Node(name=raw.name, state=NodeState.UP, capacity=capacity, wake_s=wakes.wake_s(raw))
     return Node(
         name=raw.name, state=NodeState.SILENT if raw.states & _SILENT else NodeState.UP, capacity=capacity
     )

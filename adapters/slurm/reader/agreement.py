@@ -8,6 +8,7 @@ from makeway.adapters.slurm.holds import made_as_hold
 from makeway.adapters.slurm.nodes.states import node
 from makeway.adapters.slurm.parse import NO_GPU_DEFAULTS, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.partitions.times import PartitionTimes
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.resources.eligibility import FLEX
 
@@ -80,7 +81,16 @@ def _nodes(nodes: Iterable[RawNode]) -> dict[str, RawNode]:
 
 
 def _partitions(partitions: Iterable[RawPartition]) -> dict[str, RawPartition]:
-    return {raw.name: replace(raw, weights=(), gpu_defaults=NO_GPU_DEFAULTS) for raw in partitions}
+    # Of the times, pyslurm tells an overtime that is not 0.
+    return {
+        raw.name: replace(
+            raw,
+            weights=(),
+            gpu_defaults=NO_GPU_DEFAULTS,
+            times=PartitionTimes(overtime_s=raw.times.overtime_s or None),
+        )
+        for raw in partitions
+    }
 
 
 def _reservations(reservations: Iterable[RawReservation]) -> dict[str, RawReservation]:

@@ -19,6 +19,7 @@ from makeway.adapters.slurm.parse_cluster import (
     partition_of,
     reservation_of,
 )
+from makeway.adapters.slurm.partitions.times import partition_times
 
 _RecordT = TypeVar("_RecordT")
 JOB_CELLS = (
@@ -143,6 +144,7 @@ def _partition(
     minutes_max: str,
     nodes_max: str,
     qos: str,
+    overtime: str,
 ) -> RawPartition:
     return partition_of(
         name=name,
@@ -158,6 +160,7 @@ def _partition(
         time_max=f"{minutes_max}:00" if minutes_max.isdecimal() else "",
         nodes_max=nodes_max,
         qos=qos,
+        times=partition_times(overtime),
     )
 
 

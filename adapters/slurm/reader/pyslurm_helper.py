@@ -234,6 +234,7 @@ def partition_row(partition: Any) -> List[str]:  # noqa: UP006
         text(partition, "max_time", ""),
         text(partition, "max_nodes", ""),
         text(partition, "qos", ""),
+        text(partition, "over_time_limit", ""),
     ]
 
 

@@ -38,9 +38,6 @@ from makeway.adapters.slurm.resources.whole import (
 )
 from makeway.policies.model import CPU, Resources
 
-_OPEN_PARTITION = frozenset({"UP", "DRAIN"})
-"""A partition that drains takes no new jobs and goes on with the ones that it has."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
@@ -103,7 +100,7 @@ class SnapshotResources:
         job_defaults: JobDefaults = NO_JOB_DEFAULTS,
     ) -> None:
         shared = shared_partitions(partitions)
-        opened = frozenset(one.name for one in partitions if one.state in _OPEN_PARTITION)
+        opened = frozenset(one.name for one in partitions if one.is_open)
         self._limits = cpu_limits(partitions, counts)
         found = ((one.name, capacity(one, counts, shared, self._limits)) for one in nodes)
         self._has: Mapping[str, Resources] = {name: has for name, has in found if has is not None}

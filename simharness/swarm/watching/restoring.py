@@ -146,9 +146,10 @@ class Restoring:
 
     def _misses_turn(self, live: JobRun) -> bool:
         """Whether a job that had to leave waits behind others, although its urgent job does not wait, or is
-        not urgent any more.
+        not urgent any more. One that was protected before that gets its turn only by the journal.
         """
-        return not live.nodes and live.evicted and live.rank == 0 and not self._waits_for_urgent(live)
+        behind = not live.nodes and live.evicted and live.rank == 0
+        return behind and live.job.preemptible and not self._waits_for_urgent(live)
 
     def _waits_for_urgent(self, live: JobRun) -> bool:
         urgent = self._machine.live.get(self._left_for.get(live.job.job_id, ""))

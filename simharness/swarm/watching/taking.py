@@ -47,6 +47,9 @@ class Taking:
         action, operation, view = self.action, self.operation, self.view
         job = view.jobs_by_id().get(operation.for_job_id)
         what = f"{action.verb} of job {action.job_id}"
+        leaves = view.jobs_by_id().get(action.job_id)
+        if not isinstance(action, Reserve) and leaves is not None:
+            yield Law.UNTOUCHABLE, leaves.preemptible, f"{what}, which was seen not to be open to preemption"
         if job is not None and job.state is JobState.PENDING and operation.kind.serves_urgent_job:
             text = f"{what} for job {job.job_id}, which is not urgent any more"
             yield Law.NOT_URGENT, job.kind is JobKind.ON_DEMAND, text
@@ -60,7 +63,9 @@ class Taking:
         yield from self._starts(job, f"{what} for job {operation.for_job_id}")
         if job is not None and operation.kind.serves_urgent_job and self._is_countable(job):
             text = f"{what} for job {job.job_id}, which gets {job.node_count} nodes without that"
-            yield Law.NEEDLESS, self._without(job) < job.node_count, text
+            yield Law.NEEDLESS, self._gets(job) < job.node_count, text
+            text = f"{what} for job {job.job_id}, which does not get {job.node_count} nodes by that either"
+            yield Law.IN_VAIN, self._gets(job, leaves=True) >= job.node_count, text
 
     def _starts(self, job: Job | None, what: str) -> Iterator[tuple[Law, bool, str]]:
         """Whether the urgent job starts when the nodes are free."""
@@ -103,16 +108,17 @@ class Taking:
             for name in one.nodes
         }
 
-    def _without(self, job: Job) -> int:
-        """How many nodes of its hold the urgent job gets if this job does not leave, and all others do that
-        are to leave.
+    def _gets(self, job: Job, *, leaves: bool = False) -> int:
+        """How many nodes of its hold the urgent job gets if all others leave that are to leave. `leaves`:
+        whether this job does so too, and those that are to leave for other urgent jobs.
         """
         leaving = {
             task.action.job_id: set(task.action.keep_nodes) if isinstance(task.action, Shrink) else set[str]()
-            for task in self.operation.tasks
+            for operation in (*(self.operations if leaves else ()), self.operation)
+            for task in operation.tasks
             if isinstance(task.action, Requeue | Cancel | Shrink)
             and task.progress in _TO_LEAVE
-            and task.action.job_id != self.action.job_id
+            and (leaves or task.action.job_id != self.action.job_id)
         }
         used: defaultdict[str, list[Resources | None]] = defaultdict(list)
         for other in self.view.jobs:

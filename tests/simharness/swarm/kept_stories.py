@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from makeway.simharness.swarm.drawing import draw
 from makeway.simharness.swarm.story import CHANGES, Story, TroubleKind
 
-_LATER = (TroubleKind.ASLEEP,)
+_LATER = (TroubleKind.ASLEEP, TroubleKind.STAYS)
 """Kinds that came after every story that does not name them."""
 
 

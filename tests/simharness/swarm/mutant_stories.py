@@ -62,6 +62,19 @@ SILENT_NODES = Story(
     poll_interval_s=10.0,
 )
 """The nodes are silent from the beginning of a checkpoint until after its end."""
+PROTECTED_JOB = Story(
+    seed=0,
+    policy="eviction",
+    node_count=2,
+    jobs=(
+        SimJob("1", 0.0, 9000.0, 9000.0, 1, user="batch", save_s=200.0),
+        SimJob("2", 0.0, 9000.0, 9000.0, 1, user="batch", save_s=200.0),
+        SimJob("u", 600.0, 60.0, 60.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=900.0),
+    ),
+    troubles=(Trouble(kind=TroubleKind.STAYS, at_s=700.0, subject="1"),),
+    poll_interval_s=10.0,
+)
+"""One of two jobs that save their work may not be made to leave any more, and there is no third one."""
 LOST_HOLD = Story(
     seed=0,
     policy="eviction",

@@ -11,6 +11,7 @@ from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
 from makeway.daemon.operation import due, fitness, observation, orphans, signal_deaths, transitions
+from makeway.daemon.operation.changed import protected
 from makeway.daemon.operation.giving_back import give_back as gives_back
 from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.kept.lost_holds import LostHolds
@@ -43,6 +44,7 @@ from tests.simharness.swarm.mutant_stories import (
     LOST_HOLD_AND_JOURNAL,
     LOST_LEASE,
     NEVER_COMES,
+    PROTECTED_JOB,
     SILENT_NODES,
 )
 
@@ -91,6 +93,7 @@ def nothing_is_protected(patch: Patch) -> None:
     patch.setattr(victims, "protection", lambda *_: None)
     patch.setattr(arbiter, "protection", lambda *_: None)
     patch.setattr(arbiter, "hard_protection", lambda *_: None)
+    patch.setattr(protected, "hard_protection", lambda *_: None)
 
 
 def nothing_is_an_orphan(patch: Patch) -> None:
@@ -170,6 +173,10 @@ def unanswered_signals_are_sent_again(patch: Patch) -> None:
         return seen(task, cluster, jobs, timeouts)
 
     patch.setattr(observation, "observe", observe)
+
+
+def protected_jobs_count(patch: Patch) -> None:
+    patch.setattr(fitness, "protected_since", lambda *_: {})
 
 
 def silent_nodes_count_as_up(patch: Patch) -> None:
@@ -258,12 +265,7 @@ MUTANTS = (
         make=held_jobs_are_served,
         troubles=(TroubleKind.HOLDS, TroubleKind.SLOW),
     ),
-    Mutant(
-        name="any run will do",
-        law=Law.OTHER_RUN,
-        make=any_run_will_do,
-        story=LATE_REQUEUES,
-    ),
+    Mutant(name="any run will do", law=Law.OTHER_RUN, make=any_run_will_do, story=LATE_REQUEUES),
     Mutant(name="no signal is sent", law=Law.UNSIGNALLED, make=no_signal_is_sent, troubles=()),
     Mutant(
         name="nothing is written into jobs",
@@ -322,11 +324,9 @@ MUTANTS = (
         components=False,
     ),
     Mutant(
-        name="silent nodes count as up",
-        law=Law.IN_VAIN,
-        make=silent_nodes_count_as_up,
-        story=SILENT_NODES,
+        name="silent nodes count as up", law=Law.IN_VAIN, make=silent_nodes_count_as_up, story=SILENT_NODES
     ),
+    Mutant(name="protected jobs count", law=Law.IN_VAIN, make=protected_jobs_count, story=PROTECTED_JOB),
     Mutant(name="no work is too dear", law=Law.CAPS, make=no_work_is_too_dear, story=COSTLY_USER),
     Mutant(
         name="the other lease counts for nothing",

@@ -209,3 +209,21 @@ def test_nothing_is_taken_for_a_job_that_is_not_urgent() -> None:
     view = wanting(4)
     ordinary = replace(view, jobs=(replace(view.jobs[0], kind=JobKind.RIGID), *view.jobs[1:]))
     assert broken(first, operation, ordinary) == [Law.NOT_URGENT]
+
+
+def test_no_job_is_made_to_leave_that_was_seen_to_be_protected() -> None:
+    operation, (first, _) = sending(requeue("v1"), requeue("v3"))
+    view = wanting(4)
+    protected = replace(view, jobs=(view.jobs[0], replace(ONE, preemptible=False), THREE))
+    assert broken(first, operation, protected) == [Law.UNTOUCHABLE]
+
+
+def test_no_job_leaves_for_nodes_that_do_not_suffice_then() -> None:
+    """But those that leave for another urgent job count."""
+    operation, (first, second) = sending(requeue("v1"), requeue("v3"))
+    hold, one, three = operation.tasks
+    stays = replace(operation, tasks=(hold, one, replace(three, progress=Progress.REFUSED)))
+    assert broken(first, stays, wanting(2)) == [Law.IN_VAIN]
+    for_another = replace(operation, operation_id="other", nodes=(), tasks=(three,))
+    assert broken(first, stays, wanting(2), (for_another,)) == []
+    assert broken(second, operation, wanting(4)) == []

@@ -6,7 +6,7 @@ from makeway.adapters.protocol import Gone
 from makeway.policies.model import JobState, Operation, Requeue, RunIdentity
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
-from makeway.simharness.swarm.happenings import forget, forget_requeues
+from makeway.simharness.swarm.happenings import forget, forget_requeues, protect
 from tests import acts
 from tests.builders import running
 from tests.daemon.acting import COMMENTS, NODES, held_operation, holding, issue_all, requeue
@@ -100,3 +100,12 @@ def test_the_last_change_of_an_older_hold_is_forgotten() -> None:
     }
     cluster.advance(900.0)
     assert machine.holds == {}
+
+
+def test_a_running_job_is_protected_once() -> None:
+    cluster, adapter = requeued()
+    assert protect(cluster.machine, "b")
+    assert not seen(adapter, "b").preemptible
+    assert not protect(cluster.machine, "b")
+    assert not protect(cluster.machine, "v"), "it waits"
+    assert seen(adapter, "v").preemptible

@@ -16,6 +16,7 @@ from tests.simharness.swarm.mutant_stories import (
     LOST_HOLD_AND_JOURNAL,
     LOST_LEASE,
     NEVER_COMES,
+    PROTECTED_JOB,
     SILENT_NODES,
 )
 from tests.simharness.swarm.mutants import MUTANTS, STORIES, Mutant, Patch
@@ -36,6 +37,7 @@ def test_every_law_has_a_mutant() -> None:
         (NEVER_COMES, Law.NO_SHOW),
         (LOST_LEASE, Law.ONE_LEADER),
         (SILENT_NODES, Law.IN_VAIN),
+        (PROTECTED_JOB, Law.IN_VAIN),
         (LOST_HOLD, Law.LEFT_BEHIND),
         (LOST_HOLD_AND_JOURNAL, Law.LEFT_BEHIND),
     ],

@@ -2,6 +2,7 @@
 
 import pytest
 
+from makeway.policies.model import Cluster
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.neighbours import looks_again
 from tests.slurm.support.story import (
@@ -12,6 +13,7 @@ from tests.slurm.support.story import (
     starts_on_the_held_nodes,
     works_again,
 )
+from tests.slurm.support.world import SlurmWorld
 
 pytestmark = pytest.mark.slurm
 
@@ -38,3 +40,46 @@ def test_jobs_that_would_not_run_again_are_left_alone(story: Story, start_daemon
     works_again(story, daemon, held, other)
     nothing_is_left(story, daemon)
     assert story.restarts(dated) == 0
+
+
+@pytest.mark.parametrize("state", ["DOWN", "INACTIVE"])
+def test_jobs_of_a_partition_in_which_none_starts_are_left_alone(
+    story: Story, start_daemon: StartDaemon, state: str
+) -> None:
+    """They leave as soon as the partition lets them start again, which one that drains does."""
+    slurm, name = story.world.cluster, f"closing{state.lower()}"
+    slurm.run("scontrol", "create", f"PartitionName={name}", "Nodes=ALL")
+    closing = [story.submit(SAVES, 2, "saving", *WHOLE_NODES, f"--partition={name}") for _ in range(3)]
+    other = story.submit(SAVES, 2, "saving")
+    story.works(*closing, other)
+    slurm.run("scontrol", "update", f"PartitionName={name}", f"State={state}")
+    daemon = start_daemon()
+    first, second = story.urgent_comes(), story.urgent_comes()
+    starts_on_the_held_nodes(story, daemon, first)
+    looks_again(daemon)
+    assert (story.runs(second), story.lenders()) == (False, [other])
+    assert all(map(story.runs, closing))
+    slurm.run("scontrol", "update", f"PartitionName={name}", "State=DRAIN")
+    starts_on_the_held_nodes(story, daemon, second)
+    (lender,) = set(story.lenders()) - {other}
+    for urgent in (first, second):
+        story.ends(urgent)
+    works_again(story, daemon, lender, other)
+    nothing_is_left(story, daemon)
+
+
+def test_an_overtime_of_the_partition_is_read(slurm_world: SlurmWorld) -> None:
+    """Also one that an administrator sets while the job runs."""
+    slurm = slurm_world.cluster
+    slurm.run("scontrol", "create", "PartitionName=overtime", "Nodes=ALL", "OverTimeLimit=7")
+    there, elsewhere = (
+        slurm.submit("exec sleep 600", "--nodes=1", f"--partition={name}") for name in ("overtime", "batch")
+    )
+
+    def overtimes(cluster: Cluster) -> list[float]:
+        jobs = cluster.jobs_by_id()
+        return [jobs[one].overtime_s for one in (there, elsewhere) if one in jobs and jobs[one].nodes]
+
+    slurm_world.wait(lambda cluster: overtimes(cluster) == [420.0, 0.0], "both run, one with an overtime")
+    slurm.run("scontrol", "update", "PartitionName=overtime", "OverTimeLimit=9")
+    slurm_world.wait(lambda cluster: overtimes(cluster) == [540.0, 0.0], "the overtime is another one")

@@ -10,6 +10,8 @@ from makeway.adapters.site.checks import Level
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.nodes.check import check_power_saving
 from makeway.adapters.slurm.nodes.states import node, wake_times
+from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.times import PartitionTimes
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
 from makeway.policies.model import NodeState, Reason, Reserve
 from tests.adapters.slurm.fake_slurm import NOW_S, OK, SETTINGS, FakeSlurm
@@ -106,6 +108,55 @@ def test_nodes_that_sleep_are_up_and_take_time_to_wake(
 ) -> None:
     found = node(replace(NODES[0], states=frozenset(states.split())), wakes=wake_times(WAKES))
     assert (found.state, found.wake_s) == (expected, wake_s)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "wake_s", "falls_asleep_s"),
+    [
+        ({"batch", "other"}, 300.0, 330.0),
+        ({"batch", "slow"}, 500.0, 530.0),
+        ({"quick"}, 20.0, 29.0),  # shorter than the cluster's: the only time that is set
+        ({"slow", "quick"}, 500.0, 509.0),
+    ],
+)
+def test_of_the_times_of_its_partitions_the_longest_counts(
+    partitions: set[str], wake_s: float, falls_asleep_s: float
+) -> None:
+    wakes = wake_times(WAKES)
+    assert wakes is not None
+    wakes = wakes.in_partitions(
+        (
+            RawPartition(name="batch", state="UP"),
+            RawPartition(name="slow", state="UP", times=PartitionTimes(resume_s=500.0)),
+            RawPartition(name="quick", state="UP", times=PartitionTimes(resume_s=20.0, suspend_s=9.0)),
+        )
+    )
+    raw = replace(NODES[0], partitions=frozenset(partitions))
+    asleep = replace(raw, states=frozenset({"IDLE", "POWERED_DOWN"}))
+    falls_asleep = replace(raw, states=frozenset({"IDLE", "POWERING_DOWN"}))
+    assert node(asleep, wakes=wakes).wake_s == wake_s
+    assert node(falls_asleep, wakes=wakes).wake_s == falls_asleep_s
+    assert node(raw, wakes=wakes).wake_s == 0.0
+
+
+def test_the_time_of_a_partition_is_read() -> None:
+    found = FakeSlurm()
+    adapter = power_saving(found)
+    asleep = found.change
+    found.change = lambda lines: [
+        line.replace("PartitionName=batch State=UP", "PartitionName=batch State=UP ResumeTimeout=500")
+        for line in asleep(lines)
+    ]
+    assert [node.wake_s for node in adapter.snapshot().nodes[:3]] == [500.0, 530.0, 500.0]
+
+
+def test_the_doctor_knows_the_longest_time() -> None:
+    section = SlurmAdapterSettings.model_validate({"type": "slurm"})
+    survey = slurm(WAKES | {"SuspendProgram": "/sleep"})
+    slow = RawPartition(name="slow", state="UP", times=PartitionTimes(resume_s=900.0))
+    found = check_power_saving(replace(survey, layout=(*survey.layout, slow)), section, 600.0)
+    assert found is not None
+    assert "ResumeTimeout, 900 s, to wake" in found.text
 
 
 @pytest.mark.parametrize(

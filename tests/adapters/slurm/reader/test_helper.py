@@ -113,6 +113,7 @@ def test_nodes(told: Told) -> None:
 def test_partitions(told: Told) -> None:
     own = {"is_user_exclusive": True, "is_default": True, "oversubscribe": "FORCE:4"}
     most = {"max_cpus_per_node": 6, "max_cpus_per_socket": 3, "max_time": 90, "max_nodes": 4}
+    most["over_time_limit"] = 7
     told.tell(partitions=[PARTITION, PARTITION | own | {"default_memory_per_cpu": 500} | most])
     with running(told) as helper:
         plain, partition = helper.read().cluster.partitions
@@ -127,6 +128,7 @@ def test_partitions(told: Told) -> None:
     assert (plain.cpus_per_socket_max, partition.cpus_per_socket_max) == (None, 3)
     assert (plain.limit_max_s, partition.limit_max_s) == (None, 5400.0)
     assert (plain.node_count_max, partition.node_count_max) == (None, 4)
+    assert (plain.times.overtime_s, partition.times.overtime_s) == (None, 420.0)
     told.tell(partitions=[PARTITION | {"max_time": "UNLIMITED", "max_nodes": "UNLIMITED"}])
     with running(told) as helper:
         (unlimited,) = helper.read().cluster.partitions

@@ -93,6 +93,25 @@ def test_billing_weights_are_asked_of_scontrol(opened: Open, slurm: FakeSlurm) -
     assert "show nodes" not in script
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ResumeProgram": "/wake", "ResumeTimeout": "60 sec", "SuspendTimeout": "30 sec"},
+        {"OverTimeLimit": "2 min"},
+    ],
+)
+def test_the_times_of_partitions_are_asked_of_scontrol(
+    opened: Open, slurm: FakeSlurm, settings: dict[str, str]
+) -> None:
+    """pyslurm tells none of the times in which nodes wake, and takes an overtime of 0 for none."""
+    slurm.settings = settings
+    adapter = opened(Reader.PYSLURM)
+    adapter.snapshot()
+    script = slurm.inputs[-1].decode()
+    assert "show partitions" in script
+    assert "show nodes" not in script
+
+
 def test_jobs_that_are_over_are_left_out(opened: Open, told: Told, caplog: pytest.LogCaptureFixture) -> None:
     """squeue does not list them, which is no difference."""
     told.tell(jobs=[JOB, JOB | {"id": 16, "state": "COMPLETED"}])

@@ -10,9 +10,9 @@ from makeway.adapters.slurm.parse import gres
 from makeway.adapters.slurm.parse_cluster import (
     RawNode,
     RawPartition,
-    billing_weights,
     partitions,
 )
+from makeway.adapters.slurm.partitions.weights import billing_weights
 from makeway.adapters.slurm.resources.counting import (
     WHOLE_NODES,
     Counting,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition
+from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
@@ -186,7 +187,9 @@ def test_the_nodes_of_jobs_that_may_not_leave_are_known() -> None:
     leaves = replace(RUNNING, job_id="2", nodes=("n3",), requeueable=True)
     completing = replace(stays, job_id="3", nodes=("n4",), state="COMPLETING")
     part = replace(leaves, job_id="4+0", nodes=("n5",), heterogeneous=True)
-    assert kept_nodes((stays, leaves, completing, part), (ANY,)) == {"n1", "n2", "n5"}
+    assert kept_nodes((stays, leaves, completing, part), (ANY,), NO_RULES) == {"n1", "n2", "n5"}
+    closed = PartitionRules(closed=frozenset({"batch"}))
+    assert kept_nodes((leaves,), (ANY,), closed) == {"n3"}
 
 
 def test_the_states_are_those_of_the_present_snapshot() -> None:

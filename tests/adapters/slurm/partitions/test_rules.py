@@ -1,0 +1,106 @@
+"""What the partitions of a snapshot say of their jobs: whether one starts there, and how long it runs on."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from makeway.adapters.site.times import UNLIMITED_S
+from makeway.adapters.slurm import parse_cluster
+from makeway.adapters.slurm.leaving.requeues import goes_back
+from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
+from makeway.adapters.slurm.partitions.times import NO_TIMES, PartitionTimes
+from makeway.adapters.slurm.survey import count
+from tests.adapters.slurm.fake_slurm import RUNNING as ROW
+from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of
+from tests.adapters.slurm.jobs.raw_jobs import ANY, PENDING, RUNNING
+from tests.adapters.slurm.test_parse import ROW as WAITING
+
+RULES = PartitionRules.of(
+    (
+        RawPartition(name="up", state="UP"),
+        RawPartition(name="draining", state="DRAIN"),
+        RawPartition(name="down", state="DOWN"),
+        RawPartition(name="inactive", state="INACTIVE"),
+    )
+)
+TIMES = {
+    # as 22.05 prints them, without power saving and with it, and as 24.11 does
+    "OverTimeLimit=NONE PreemptMode=OFF": NO_TIMES,
+    "OverTimeLimit=7 ResumeTimeout=500 SuspendTimeout=9 SuspendTime=GLOBAL": PartitionTimes(
+        overtime_s=420.0, resume_s=500.0, suspend_s=9.0
+    ),
+    "OverTimeLimit=0 ResumeTimeout=GLOBAL SuspendTimeout=GLOBAL SuspendTime=INFINITE": PartitionTimes(
+        overtime_s=0.0
+    ),
+    "OverTimeLimit=UNLIMITED ResumeTimeout=7 SuspendTimeout=GLOBAL PowerDownOnIdle=NO": PartitionTimes(
+        overtime_s=UNLIMITED_S, resume_s=7.0
+    ),
+}
+
+
+def shown(*partitions: str) -> Callable[[list[str]], list[str]]:
+    """Changes what scontrol prints: these are the partitions."""
+    return lambda lines: [
+        line.replace("PartitionName=batch State=UP", "\n".join(partitions)) for line in lines
+    ]
+
+
+@pytest.mark.parametrize("words", TIMES)
+def test_the_times_of_a_partition(words: str) -> None:
+    line = f"PartitionName=p State=UP {words}"
+    (found,) = parse_cluster.partitions([line], command=("scontrol",))
+    assert found.times == TIMES[words]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "starts"),
+    [
+        (("up",), True),
+        (("draining",), True),
+        (("unknown",), True),
+        (("down",), False),
+        (("inactive",), False),
+        (("down", "up"), True),  # only of a job that waits: one that runs shows one partition
+        (("down", "inactive"), False),
+    ],
+)
+def test_whether_a_job_starts_again(partitions: tuple[str, ...], starts: bool) -> None:
+    for job in (RUNNING, PENDING):
+        assert goes_back(replace(job, partitions=partitions), RULES) is starts
+        assert goes_back(replace(job, partitions=partitions), NO_RULES)
+
+
+def test_those_that_are_left_alone_are_counted() -> None:
+    jobs = (replace(RUNNING, partitions=("down",)), replace(RUNNING, partitions=("up",)))
+    assert [one.unable for one in count(jobs, (ANY,), RULES)] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("state", "preemptible"), [("UP", True), ("DRAIN", True), ("DOWN", False), ("INACTIVE", False)]
+)
+def test_a_job_whose_partition_is_closed_while_it_runs_is_left_alone(state: str, preemptible: bool) -> None:
+    """And it may be made to leave again as soon as the partition is open."""
+    slurm = FakeSlurm(ROW, WAITING | {"JobArrayID": "18"})
+    adapter = adapter_of(slurm)
+    for present, expected in (("UP", True), (state, preemptible), ("UP", True)):
+        slurm.change = shown(f"PartitionName=batch State={present}")
+        assert [job.preemptible for job in adapter.snapshot().jobs] == [expected, expected]
+
+
+def test_an_overtime_of_the_partition_counts_instead_of_the_clusters() -> None:
+    rows = [
+        ROW | {"JobArrayID": str(number), "Partition": name}
+        for number, name in enumerate(("batch", "none", "more", "endless"), start=1)
+    ]
+    slurm = FakeSlurm(*rows, WAITING | {"JobArrayID": "5", "Partition": "more"})
+    slurm.settings = {"OverTimeLimit": "2 min"}
+    slurm.change = shown(
+        "PartitionName=batch State=UP OverTimeLimit=NONE",
+        "PartitionName=none State=UP OverTimeLimit=0",
+        "PartitionName=more State=UP OverTimeLimit=7",
+        "PartitionName=endless State=UP OverTimeLimit=UNLIMITED",
+    )
+    jobs = adapter_of(slurm).snapshot().jobs
+    assert [job.overtime_s for job in jobs] == [120.0, 0.0, 420.0, UNLIMITED_S, 0.0]
