@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 def warn(workload: "Workload", experiments: "Sequence[Experiment]") -> None:
     """Say on standard error how the trace was read, which jobs were left out, and whether none is urgent."""
-    from makeway.simharness.run.remarks import workload_remarks
+    from makeway.simharness.run.remarks import none_urgent, workload_remarks
 
     for remark in workload_remarks(workload):
         click.echo(f"makeway: {remark}", err=True)
     if not workload.urgent and any(experiment.policy != "none" for experiment in experiments):
-        click.echo(
-            "makeway: no job of this workload is urgent: see --workload, --urgent and --class", err=True
-        )
+        why = none_urgent(workload, experiments[0].synthesis)
+        text = "no job of this workload is urgent: see --workload, --urgent and --class"
+        click.echo(f"makeway: {text if why is None else f'{why}: see --urgent and --class'}", err=True)
     _warn_of_deadlines(workload, experiments)
 
 

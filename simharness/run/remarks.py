@@ -6,6 +6,8 @@ from makeway.daemon.errors import counted
 from makeway.simharness.run.experiment import Workload
 
 _SHOWN_IMPOSSIBLE = 5
+_LEAST_USERS = 3
+"""Of fewer users none is urgent: P5's other two kinds of jobs come first."""
 
 
 def workload_remarks(workload: Workload) -> list[str]:
@@ -28,6 +30,21 @@ def workload_remarks(workload: Workload) -> list[str]:
     if wider:
         found.append(f"{counted(len(wider), 'job')} larger than a node left out: {_first(wider)}")
     return found
+
+
+def none_urgent(workload: Workload, synthesis: str | None) -> str | None:
+    """Why P5's kinds of jobs make no job of a workload urgent. None: some are, or the kinds are others.
+
+    `synthesis`: P5's workload, W1 to W5, or None.
+    """
+    if synthesis is None or workload.urgent:
+        return None
+    users = len({job.user or f"job {job.job_id}" for job in workload.jobs})
+    if users < _LEAST_USERS:
+        why = f"it needs jobs of {_LEAST_USERS} users, and there {'is' if users == 1 else 'are'} {users}"
+    else:
+        why = "no job of the users that it draws has at most half of the nodes"
+    return f"workload {synthesis} makes no job urgent, because {why}"
 
 
 def _first(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from makeway.simharness.results.measures import MeasureSettings
 from makeway.simharness.run.deadlines import deadline_remark
 from makeway.simharness.run.experiment import SAMPLE, Workload
 from makeway.simharness.run.loading import load_workload
-from makeway.simharness.run.remarks import workload_remarks
+from makeway.simharness.run.remarks import none_urgent, workload_remarks
 from makeway.simharness.sweep.cell import SweepCell, experiment_of
 from makeway.simharness.workloads.openb import is_openb
 from makeway.simharness.workloads.sample import START_WITHIN_S
@@ -42,12 +42,15 @@ def trace_remarks(cells: Sequence[SweepCell]) -> Iterator[str]:
     """
     said, urgent = set[str](), False
     read: dict[tuple[object, ...], SweepCell] = {}
-    for cell in cells:
+    for cell in sorted(cells, key=lambda cell: cell.synthesis is None):
         read.setdefault((cell.trace, cell.unit, cell.node_count), cell)
     for cell in read.values():
         workload = load_workload(experiment_of(cell))
         urgent = urgent or workload.urgent > 0
-        for sentence in workload_remarks(workload):
+        sentences = workload_remarks(workload)
+        if (why := none_urgent(workload, cell.synthesis)) is not None:
+            sentences.append(f"{why} (seed {cell.seed})")
+        for sentence in sentences:
             if sentence not in said:
                 said.add(sentence)
                 yield f"{cell.trace_name}: {sentence}"

@@ -322,6 +322,28 @@ def test_a_workload_without_urgent_jobs_is_said(makeway: Makeway, trace: Path) -
 
 
 @pytest.mark.parametrize(
+    ("users", "size", "why"),
+    [
+        (1, 2, "it needs jobs of 3 users, and there is 1"),
+        (2, 2, "it needs jobs of 3 users, and there are 2"),
+        (3, 3, "no job of the users that it draws has at most half of the nodes"),
+    ],
+)
+def test_a_workload_of_p5_without_urgent_jobs_says_why(
+    makeway: Makeway, tmp_path: Path, users: int, size: int, why: str
+) -> None:
+    (path := tmp_path / "few.swf").write_text(
+        "; MaxNodes: 4\n"
+        + "".join(
+            f"{number} {number} 0 600 {size} -1 -1 {size} 900 -1 1 {number % users} 1 -1 -1 -1 -1 -1\n"
+            for number in range(1, 10)
+        )
+    )
+    _, err = makeway("replay", path, "--workload", "W5", "--policy", "eviction")
+    assert err == f"makeway: workload W5 makes no job urgent, because {why}: see --urgent and --class\n"
+
+
+@pytest.mark.parametrize(
     ("defect", "error"),
     [
         ("return 1 / 0", "ZeroDivisionError"),

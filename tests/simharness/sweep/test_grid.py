@@ -80,6 +80,20 @@ def test_a_policy_in_a_file_is_called_as_the_file(tmp_path: Path) -> None:
     assert [cell.label for cell in cells(tmp_path, text)] == ["none", "youngest", "slurm_preemption"]
 
 
+def test_a_trace_whose_few_users_have_no_urgent_jobs_is_named(tmp_path: Path) -> None:
+    for name, users in (("few", 2), ("many", 5)):
+        lines = (
+            f"{one} {one} 0 60 1 -1 -1 1 90 -1 1 {one % users} 1 -1 -1 -1 -1 -1\n" for one in range(1, 21)
+        )
+        (tmp_path / f"{name}.swf").write_text("; MaxNodes: 8\n" + "".join(lines))
+    text = "policies: [none, eviction]\ntraces: [few.swf, many.swf]\nworkloads: [null, W5]\nseeds: [4]\n"
+    first, *others = trace_remarks(cells(tmp_path, text))
+    assert first == (
+        "few.swf: workload W5 makes no job urgent, because it needs jobs of 3 users, and there are 2 (seed 4)"
+    )
+    assert not any("W5 makes" in one for one in others)
+
+
 def test_a_trace_is_described_once_and_a_grid_without_urgent_jobs_refused(tmp_path: Path) -> None:
     lines = [
         f"{number} {number} 0 60 {size} -1 -1 {size} 90 -1 1 {number} 1 -1 -1 -1 -1 -1"
