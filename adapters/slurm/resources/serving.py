@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 
+from makeway.adapters.slurm.nodes.uneven import holding_together, most_tasks
 from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.counting import (
     NO_LIMITS,
@@ -20,7 +21,6 @@ from makeway.adapters.slurm.resources.features import alternatives, satisfying
 from makeway.adapters.slurm.resources.gpu_parts import parted_gpus
 from makeway.adapters.slurm.resources.holdings import fills
 from makeway.adapters.slurm.resources.request import JobRequest, NodeShape, share
-from makeway.adapters.slurm.resources.uneven import holding_together, most_tasks
 from makeway.policies.model import CPU, MEMORY, Resources
 
 

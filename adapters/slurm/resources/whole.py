@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 
+from makeway.adapters.slurm.nodes.uneven import holding_together
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
 from makeway.adapters.slurm.resources.features import alternatives, satisfying
 from makeway.adapters.slurm.resources.gpu_parts import for_one_job
 from makeway.adapters.slurm.resources.request import JobRequest
-from makeway.adapters.slurm.resources.uneven import holding_together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +187,7 @@ def whole_demand(
     """
     size = max(raw.node_count if least_size is None else least_size, 1)
     memory_mb = max(raw.memory_mb, raw.tres_memory_mb / size) if raw.memory_mb else 0.0
+    tasks = raw.tasks_per_node or ceil(raw.task_count / size)
     demand = WholeDemand(
         partitions=raw.partitions,
         features=raw.features,
@@ -199,20 +200,22 @@ def whole_demand(
             *raw.gres_per_node,
             *raw.gres_per_socket,
             *_shares(raw.gres_per_job, size),
-            *_of_tasks(raw.gres_per_task, raw.tasks_per_node or ceil(raw.task_count / size)),
+            *_of_tasks(raw.gres_per_task, tasks),
         ),
     )
     if found is None:
         return demand
-    tasks = raw.tasks_per_node or ceil(raw.task_count / size)
     demand = replace(
         demand,
         threads_per_core=found.threads_per_core or 1,
         core_count=_cores(demand.cpu_count, tasks, found) if cores else 0,
         temporary_disk_mb=found.temporary_disk_mb,
     )
-    if not (memory and found.takes_all):
-        return demand
+    return _with_all_memory(demand, raw, found) if memory and found.takes_all else demand
+
+
+def _with_all_memory(demand: WholeDemand, raw: RawJob, found: JobDetails) -> WholeDemand:
+    """The demand of a job that gets the memory of all CPUs or GPUs of its nodes."""
     by_gpu = float(raw.memory_per_gpu_mb)
     if raw.gpu_defaults is not None and found.memory_per is not MemoryPer.NODE:
         by_gpu = by_gpu or raw.gpu_defaults.memory_mb
