@@ -16,7 +16,7 @@ from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import Controller, SlurmClient, new_token, runner_of
 from makeway.adapters.slurm.commands import SlurmCommands
 from makeway.adapters.slurm.errors import from_scrontab
-from makeway.adapters.slurm.holds import HoldNames, holds_among
+from makeway.adapters.slurm.holds import HoldNames, hold_names
 from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
 from makeway.adapters.slurm.lease.names import leases_among
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
@@ -137,7 +137,7 @@ class SlurmCliAdapter:
         jobs = [job for job in first.jobs if not over(job)]
         read = self._read(jobs, first.cluster)
         prefix = known.capabilities.reservation_prefix
-        holds = HoldNames(prefix=prefix, seen=holds_among(read.reservations, jobs, prefix))
+        holds = hold_names(read.reservations, jobs, prefix)
         wakes = self._wakes(known, read.partitions)
         self._commands.remember(holds)
         self._sleeping.remember(read.nodes if wakes is not None else ())

@@ -6,7 +6,7 @@ program makes a reservation like it: see decision 22.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from makeway.adapters.slurm.build import PURGE_MIN
@@ -87,6 +87,8 @@ class HoldNames:
     prefix: str
     seen: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """`holds_among` of the last snapshot. What is not there is told by its prefix."""
+    licensed: frozenset[str] = frozenset()
+    """The reservations that keep licences. A job that is bound to a hold instead cannot get them."""
 
     def has(self, name: str) -> bool:
         """Whether that is a hold of this instance."""
@@ -101,6 +103,15 @@ class HoldNames:
     def own(self, job: RawJob, hold: str) -> tuple[str, ...]:
         """The reservations that the user of a job asked for, which is or will be bound to `hold`."""
         return tuple(name for name in job.reservations if name != hold and not self.has(name))
+
+
+def hold_names(reservations: Sequence[RawReservation], jobs: Iterable[RawJob], prefix: str) -> HoldNames:
+    """What the names of reservations say in a snapshot."""
+    return HoldNames(
+        prefix=prefix,
+        seen=holds_among(reservations, jobs, prefix),
+        licensed=frozenset(one.name for one in reservations if "Licenses" in one.limited_by),
+    )
 
 
 def with_hold_word(text: str, prefix: str, hold: str | None, now_s: float) -> str:

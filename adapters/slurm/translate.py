@@ -276,6 +276,8 @@ class Translator:
             return why
         if asked.blocked_by:
             return asked.blocked_by
+        if raw.licenses and (names := self._holds.licensed.intersection(self._holds.own(raw, ""))):
+            return f"licences of its reservation {printable(min(names))}, which no hold has"
         for name, count in asked_licenses(raw.licenses):
             if count > self._licenses.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
 
+from makeway.adapters.slurm.nodes.uneven import holding_together, most_tasks
 from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.counting import (
     NO_LIMITS,
@@ -82,10 +84,11 @@ class Serving:
             single = self._fit_on(request, names, 1)
             if single is not None:
                 return single
-        found = ((name, self._fit_on(request, names, len(names), name)) for name, names in groups)
-        fits = [(name, fit) for name, fit in found if fit is not None]
-        if fits:
-            return max(fits, key=self._rank)[1]
+        for fit_on in (self._fit_on, self._uneven_fit_on):
+            found = ((name, fit_on(request, names, len(names), name)) for name, names in groups)
+            fits = [(name, fit) for name, fit in found if fit is not None]
+            if fits:
+                return max(fits, key=self._rank)[1]
         return Fit(
             node_count=request.node_count,
             demand=self._largest(request, request.node_count, self._has),
@@ -142,6 +145,32 @@ class Serving:
                 eligible=None if len(serve) == len(self._nodes) else serve,
             )
         return None
+
+    def _uneven_fit_on(
+        self, request: JobRequest, names: frozenset[str], most: int, partition: str
+    ) -> Fit | None:
+        """The fit on whole nodes of different sizes, as `_fit_on`. Generic resources of the whole job, tasks
+        by node, nodes by name and CPUs by partition are not looked at: None.
+        """
+        if request.gres_per_job or request.tasks_per_node or request.required or partition in self._limits:
+            return None
+
+        def with_tasks(tasks: int) -> JobRequest:
+            cpus = ceil(request.cpu_count * tasks / request.task_count)
+            return replace(request, task_count=tasks, cpu_count=cpus)
+
+        def held_by(kind: _NodeKind) -> int:
+            return most_tasks(lambda tasks: self._serves(with_tasks(tasks), 1, kind), request.task_count)
+
+        kinds: dict[str, _NodeKind] = {name: (self._has[name], self._shapes[name], None) for name in names}
+        sizes = {kind: held_by(kind) for kind in frozenset(kinds.values())}
+        found = holding_together(
+            {name: sizes[kind] for name, kind in kinds.items()},
+            request.task_count,
+            request.node_count,
+            min(most, _most_nodes(request)),
+        )
+        return None if found is None else Fit(node_count=found[0], demand=None, eligible=found[1])
 
     def _serves(self, request: JobRequest, node_count: int, kind: _NodeKind) -> bool:
         """Whether a node of such a kind serves the request as one of so many."""
@@ -206,7 +235,12 @@ def _uncounted(nodes: Iterable[RawNode], counts: Counting) -> frozenset[str]:
 
 
 def _most_nodes(request: JobRequest) -> int:
-    """On more nodes than this an even share gets no smaller, or the request does not want them."""
+    """On more nodes than this an even share gets no smaller, or the request does not want them, or some would
+    have no task.
+    """
     parts = (request.task_count, request.cpu_count, *(one.count for one in request.gres_per_job))
     most = max(request.node_count, *parts)
+    if request.task_count > request.node_count:
+        # Slurm shows one task for each node of a job that does not say how many tasks it has.
+        most = request.task_count
     return most if request.most_nodes is None else min(most, request.most_nodes)

@@ -245,9 +245,17 @@ class SnapshotResources:
             most = min(most, size)
 
         def demand_of(count: int) -> WholeDemand:
-            return whole_demand(job, count, found, memory=self._counts.memory)
+            return whole_demand(job, count, found, memory=self._counts.memory, cores=self._counts.shares)
 
         least, eligible = self._whole.fewest(demand_of, least, most)
+        if urgent and len(self._names if eligible is None else eligible) < least:
+            smallest = max(1, job.requested_node_count)
+            largest = found.most_nodes if found is not None else None if smallest == 1 else smallest
+            uneven = self._whole.fewest_uneven(
+                demand_of, job, found if self._counts.shares else None, smallest, largest
+            )
+            if uneven is not None:
+                least, eligible = uneven
         return Asked(node_count=least, node_count_max=max(size, least), demand=None, eligible_nodes=eligible)
 
     def submitted(self, wanted: Submission) -> Asked:
@@ -266,9 +274,16 @@ class SnapshotResources:
             demand, eligible, size = fit.demand, fit.eligible, fit.node_count
         else:
             size = self._whole.size_for(request.node_count, request.cpu_count, request.partitions)
-            demand_of = partial(whole_demand_of, request, memory=self._counts.memory)
+            demand_of = partial(
+                whole_demand_of, request, memory=self._counts.memory, cores=self._counts.shares
+            )
             most = most_size(size, request)
             size, eligible = self._whole.fewest(demand_of, size, min(most, request.most_nodes or most))
+            if len(self._names if eligible is None else eligible) < size:
+                uneven = self._whole.fewest_uneven(
+                    demand_of, request, request, request.node_count, request.most_nodes
+                )
+                size, eligible = uneven or (size, eligible)
             demand = None
         return Asked(
             node_count=size,

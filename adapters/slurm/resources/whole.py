@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 
+from makeway.adapters.slurm.nodes.uneven import holding_together
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode
 from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
@@ -32,6 +33,8 @@ class WholeDemand:
     gres: tuple[Gres, ...]
     threads_per_core: int = 1
     """How many threads a core has to have."""
+    core_count: int = 0
+    """How many cores, where the job does not use every thread of a core. 0: it does not say."""
     temporary_disk_mb: float = 0.0
 
 
@@ -91,6 +94,43 @@ class WholeServing:
                 return size, eligible
         return least, self.eligible(demand_of(least))
 
+    def fewest_uneven(
+        self,
+        demand_of: Callable[[int], WholeDemand],
+        job: RawJob | JobRequest,
+        found: JobDetails | JobRequest | None,
+        least: int,
+        most: int | None,
+    ) -> tuple[int, frozenset[str]] | None:
+        """The least number of nodes of different sizes that have the CPUs of a job together, and the nodes of
+        which any so many do. None if the job asks for generic resources of all nodes together, for tasks by
+        node or for nodes by name.
+
+        Args:
+            demand_of: what the job asks of each of so many nodes.
+            job: the job.
+            found: what it says of threads and tasks of a core. None: nothing that counts.
+            least: the least number of nodes.
+            most: the largest one. None: any.
+        """
+        if job.gres_per_job or job.gres_per_task or job.tasks_per_node or demand_of(least).required:
+            return None
+        per_task = max(1, job.cpus_per_task)
+        least_cpus = max(per_task, job.least_cpus_per_node)
+
+        def fewest_of(demand: WholeDemand) -> tuple[int, frozenset[str]] | None:
+            names = self.eligible(replace(demand, cpu_count=least_cpus, core_count=0))
+            sizes = {
+                one.name: _tasks_on(one, per_task, found) * per_task
+                for one in self._nodes
+                if names is None or one.name in names
+            }
+            return holding_together(sizes, job.cpu_count, least, most or len(sizes))
+
+        # The memory of each node depends on how many there are.
+        first = fewest_of(replace(demand_of(least), memory_mb=0.0))
+        return None if first is None else fewest_of(demand_of(first[0]))
+
     def _serving(self, demand: WholeDemand) -> frozenset[str] | None:
         # A job runs in one of its partitions alone, and on nodes of one of several features: those count that
         # have most nodes for it, of equal ones the first.
@@ -121,6 +161,7 @@ class WholeServing:
             one.usable_cpu_count >= demand.cpu_count
             and one.usable_memory_mb >= memory_mb
             and one.threads_per_core >= demand.threads_per_core
+            and one.usable_cpu_count // one.threads_per_core >= demand.core_count
             and one.temporary_disk_mb >= demand.temporary_disk_mb
             and one.name not in demand.excluded
             and all(_has(has, wanted) for wanted in demand.gres)
@@ -128,7 +169,12 @@ class WholeServing:
 
 
 def whole_demand(
-    raw: RawJob, least_size: int | None, found: JobDetails | None = None, *, memory: bool = False
+    raw: RawJob,
+    least_size: int | None,
+    found: JobDetails | None = None,
+    *,
+    memory: bool = False,
+    cores: bool = False,
 ) -> WholeDemand:
     """What a job asks of each node.
 
@@ -137,9 +183,11 @@ def whole_demand(
         least_size: the least number of nodes. None: as many as it has.
         found: what is known of it besides squeue's line.
         memory: whether this Slurm counts memory.
+        cores: whether it counts cores and not only threads.
     """
     size = max(raw.node_count if least_size is None else least_size, 1)
     memory_mb = max(raw.memory_mb, raw.tres_memory_mb / size) if raw.memory_mb else 0.0
+    tasks = raw.tasks_per_node or ceil(raw.task_count / size)
     demand = WholeDemand(
         partitions=raw.partitions,
         features=raw.features,
@@ -152,7 +200,7 @@ def whole_demand(
             *raw.gres_per_node,
             *raw.gres_per_socket,
             *_shares(raw.gres_per_job, size),
-            *_of_tasks(raw.gres_per_task, raw.tasks_per_node or ceil(raw.task_count / size)),
+            *_of_tasks(raw.gres_per_task, tasks),
         ),
     )
     if found is None:
@@ -160,10 +208,14 @@ def whole_demand(
     demand = replace(
         demand,
         threads_per_core=found.threads_per_core or 1,
+        core_count=_cores(demand.cpu_count, tasks, found) if cores else 0,
         temporary_disk_mb=found.temporary_disk_mb,
     )
-    if not (memory and found.takes_all):
-        return demand
+    return _with_all_memory(demand, raw, found) if memory and found.takes_all else demand
+
+
+def _with_all_memory(demand: WholeDemand, raw: RawJob, found: JobDetails) -> WholeDemand:
+    """The demand of a job that gets the memory of all CPUs or GPUs of its nodes."""
     by_gpu = float(raw.memory_per_gpu_mb)
     if raw.gpu_defaults is not None and found.memory_per is not MemoryPer.NODE:
         by_gpu = by_gpu or raw.gpu_defaults.memory_mb
@@ -173,8 +225,10 @@ def whole_demand(
     return replace(demand, memory_per_cpu_mb=found.memory_mb if by_cpu else 0.0)
 
 
-def whole_demand_of(request: JobRequest, size: int, *, memory: bool = False) -> WholeDemand:
-    """What a request needs of each of so many whole nodes. `memory`: whether this Slurm counts memory."""
+def whole_demand_of(
+    request: JobRequest, size: int, *, memory: bool = False, cores: bool = False
+) -> WholeDemand:
+    """What a request needs of each of so many whole nodes. `memory`, `cores`: see `whole_demand`."""
     tasks = request.tasks_per_node or ceil(request.task_count / size)
     generic = (
         *request.gres_per_node,
@@ -195,6 +249,7 @@ def whole_demand_of(request: JobRequest, size: int, *, memory: bool = False) -> 
         memory_mb=request.memory_mb if by_node else 0.0,
         gres=generic,
         threads_per_core=request.threads_per_core or 1,
+        core_count=_cores(cpu_count, tasks, request) if cores else 0,
         temporary_disk_mb=request.temporary_disk_mb,
     )
     if by_node or not memory:
@@ -214,6 +269,20 @@ def most_size(least: int, job: RawJob | JobRequest) -> int:
     if job.gres_per_task:
         parts.append(job.task_count)
     return max(least, *parts) if parts else least
+
+
+def _cores(cpu_count: int, tasks: int, asked: JobDetails | JobRequest) -> int:
+    """The cores of so many CPUs and tasks. 0: it does not say how many threads or tasks a core has."""
+    threads, per_core = asked.threads_per_core, asked.tasks_per_core
+    return max(ceil(cpu_count / threads) if threads else 0, ceil(tasks / per_core) if per_core else 0)
+
+
+def _tasks_on(one: RawNode, cpus_per_task: int, asked: JobDetails | JobRequest | None) -> int:
+    """How many tasks of a job a node holds, by its CPUs."""
+    threads, per_core = (None, None) if asked is None else (asked.threads_per_core, asked.tasks_per_core)
+    cores = one.usable_cpu_count // one.threads_per_core
+    tasks = (cores * threads if threads else one.usable_cpu_count) // cpus_per_task
+    return min(tasks, cores * per_core) if per_core else tasks
 
 
 def _shares(gres: tuple[Gres, ...], size: int) -> tuple[Gres, ...]:

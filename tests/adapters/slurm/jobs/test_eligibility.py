@@ -9,9 +9,11 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.adapters.slurm.resources.eligibility import reservation_lost, with_reserved_starts
+from makeway.adapters.slurm.resources.view import SnapshotResources
+from makeway.adapters.slurm.translate import Translator
 from makeway.policies.model import JobKind
 from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of, made_reservation
-from tests.adapters.slurm.jobs.raw_jobs import NOW_S, PENDING, translated
+from tests.adapters.slurm.jobs.raw_jobs import NODES, NOW_S, PARTITIONS, PENDING, translated
 from tests.adapters.slurm.test_parse import ROW
 
 
@@ -117,3 +119,20 @@ def test_a_snapshot_has_the_start_of_the_job_s_reservation() -> None:
 def test_a_job_that_runs_was_eligible_before() -> None:
     raw = replace(PENDING, state="RUNNING", nodes=("n4",), reservations=("course",))
     assert with_reserved_starts([raw], RESERVATIONS, HoldNames(prefix="makeway_c."), NOW_S) == [raw]
+
+
+def test_no_hold_is_made_for_a_job_that_would_lose_the_licences_of_its_reservation() -> None:
+    """Bound to a hold, it waits for licences; its hold goes, and it is decided on anew, without an end."""
+    urgent = JobClass(name="u", kind=JobKind.ON_DEMAND)
+    translator = Translator(
+        (urgent,),
+        SnapshotResources(NODES, PARTITIONS),
+        NOW_S,
+        exclusive_shrink=True,
+        holds=HoldNames(prefix="makeway_c.", licensed=frozenset({"lr"})),
+        licenses={"fluent": 3},
+    )
+    asks = replace(PENDING, licenses="fluent:2", reservations=("lr",))
+    assert translator.job(asks).blocked_by == "licences of its reservation lr, which no hold has"
+    for job in (replace(asks, licenses=""), replace(asks, reservations=("other",))):
+        assert translator.job(job).blocked_by == ""

@@ -250,14 +250,42 @@ def test_the_fewest_nodes_on_which_the_even_share_fits() -> None:
 
 
 def test_no_more_nodes_than_the_job_may_have() -> None:
-    """Twenty tasks fit on a node of 16 CPUs and one of four, but not in even shares."""
+    """Twenty tasks fit on five nodes in even shares, and on a node of 16 CPUs and one of four."""
     nodes = (*NODES[4:5], *(replace(one, cpu_count=4, usable_cpu_count=4, core_count=4) for one in NODES[:4]))
     wanted = replace(PENDING, cpu_count=20, task_count=20, memory_mb=100.0, tres="node=2")
     request = request_of(wanted, None)
     serving = Serving(nodes, SHARED, COUNTS)
     assert serving.fit(request).node_count == 5
-    assert serving.fit(replace(request, most_nodes=2)).eligible == frozenset()
+    found = serving.fit(replace(request, most_nodes=2))
+    assert (found.node_count, found.demand, found.eligible) == (2, None, frozenset({"n1", "n5"}))
+    assert serving.fit(replace(request, most_nodes=1)).eligible == frozenset()
     assert serving.fit(replace(request, most_nodes=5)) == serving.fit(request)
+
+
+def test_whole_nodes_of_different_sizes_where_no_even_share_fits() -> None:
+    """28 tasks: ten on each of three nodes are too many for the nodes of eight CPUs."""
+    sizes = {"a": 16, "b": 8, "c": 8, "d": 4, "e": 4}
+    nodes = tuple(
+        replace(NODES[0], name=name, cpu_count=size, usable_cpu_count=size, core_count=size)
+        for name, size in sizes.items()
+    )
+    found = fit(nodes, task_count=28, cpu_count=28)
+    assert (found.node_count, found.demand) == (3, None)
+    assert found.eligible == frozenset("abc"), "three with d may have only 20"
+    assert fit(nodes, task_count=36, cpu_count=36).eligible == frozenset("abcd")
+    assert fit(nodes, task_count=45, cpu_count=45).eligible == frozenset()
+    # A node of eight CPUs has two tasks of three CPUs, and one of four has none of five.
+    assert fit(nodes, task_count=9, cpu_count=27, cpus_per_task=3).eligible == frozenset("abc")
+    assert fit(nodes, task_count=5, cpu_count=25, cpus_per_task=5).eligible == frozenset("abc")
+
+
+def test_no_node_of_a_job_is_without_a_task() -> None:
+    """Slurm never starts two tasks with six GPUs on three nodes of two, tried on 22.05 and 24.11."""
+    nodes = tuple(replace(one, gres=gres("gpu:a100:2")) for one in NODES[:3])
+    wanted: dict[str, Any] = {"gres_per_job": gres("gpu:a100:6"), "cpu_count": 2, "task_count": 2}
+    assert fit(nodes, **wanted).eligible == frozenset()
+    assert fit(nodes, **(wanted | {"cpu_count": 3, "task_count": 3})).node_count == 3
+    assert fit(nodes, **(wanted | {"cpu_count": 1, "task_count": 1})).node_count == 3, "as of one without -n"
 
 
 def test_where_the_job_fits_on_as_many_nodes_as_it_may_have_that_partition_is_taken() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from makeway.adapters.slurm.parse import gres
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawNode, RawPartition, nodes
-from makeway.adapters.slurm.resources.counting import Counting
+from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.details import JobDetails, details
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import Asked, SnapshotResources
@@ -113,3 +113,43 @@ def test_threads_that_a_core_has_to_have() -> None:
     for options in ("--threads-per-core=2 --mem=10", "--threads-per-core=2 --mem=10 --exclusive"):
         wanted = submission(options.split(), PARTITIONS, NO_JOB_DEFAULTS)
         assert resources.submitted(wanted).eligible_nodes == frozenset({"t1"})
+
+
+def test_a_job_that_uses_one_thread_of_each_core_needs_as_many_cores() -> None:
+    """As of `--exclusive -n8 --hint=nomultithread`, tried on 22.05 and 24.11."""
+    small = {"core_count": 4, "threads_per_core": 2}
+    large = {"core_count": 8, "threads_per_core": 2, "cpu_count": 16, "usable_cpu_count": 16}
+    there = (node("s1", **small), node("s2", **small), node("l1", **large))
+    wanted: dict[str, Any] = {"cpu_count": 8, "task_count": 8}
+    assert size_and_nodes(asked(there, told(), **wanted)) == (1, "c1 c2 g1 g2"), "every node"
+    one_thread = told(threads_per_core=1)
+    assert size_and_nodes(asked(there, one_thread, **wanted)) == (1, "l1")
+    assert size_and_nodes(asked(there, told(tasks_per_core=1), **wanted)) == (1, "l1")
+    assert size_and_nodes(asked(there[:2], one_thread, **wanted)) == (2, "s1 s2")
+    assert size_and_nodes(asked(there[:2], told(tasks_per_core=1), **wanted)) == (2, "s1 s2")
+    assert asked(there, one_thread, WHOLE_NODES, **wanted).eligible_nodes is None, "select/linear has threads"
+
+
+def test_nodes_of_different_sizes_hold_a_job_together() -> None:
+    """As of `-n28` of whole nodes of 16, 8, 8 and 4 CPUs, tried on 22.05 and 24.11."""
+    sizes = {"a": 16, "b": 8, "c": 8, "d": 4}
+    there = tuple(
+        node(name, cpu_count=size, usable_cpu_count=size, core_count=size) for name, size in sizes.items()
+    )
+    wanted: dict[str, Any] = {"cpu_count": 28, "task_count": 28, "node_count": 2}
+    for counts in (COUNTS, WHOLE_NODES):
+        assert size_and_nodes(asked(there, told(), counts, **wanted)) == (3, "a b c")
+        refused = asked(there, told(most_nodes=2), counts, **wanted)
+        assert refused.eligible_nodes is not None
+        assert refused.node_count > len(refused.eligible_nodes)
+        pair = {**wanted, "cpu_count": 20, "task_count": 20, "tres": "cpu=20,mem=100M,node=2"}
+        assert size_and_nodes(asked(there, told(most_nodes=2), counts, **pair)) == (2, "a b")
+    resources = SnapshotResources(there, PARTITIONS, counts=WHOLE_NODES)
+    for options, expected in (("-n28", (3, "a b c")), ("-n36", (4, "a b c d"))):
+        found = resources.submitted(submission(options.split(), PARTITIONS, NO_JOB_DEFAULTS))
+        names = (
+            sorted(one.name for one in there)
+            if found.eligible_nodes is None
+            else sorted(found.eligible_nodes)
+        )
+        assert (found.node_count, " ".join(names)) == expected
