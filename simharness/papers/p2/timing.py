@@ -36,6 +36,8 @@ def cpu_budget(budget_s: float) -> Generator[None]:
 
     The search pays nothing for it, and its time is its own. In the main thread only, where signals arrive.
     No garbage is collected meanwhile: an exception that is raised inside the collector's callbacks is lost.
+    The block calls a function and has no loop of its own: Python 3.13 does not guard the jump back of a loop
+    that ends a `with` block.
 
     Args:
         budget_s: seconds; more than 0.
