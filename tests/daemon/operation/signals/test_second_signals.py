@@ -15,6 +15,7 @@ from makeway.policies.model import (
     Ending,
     Job,
     Method,
+    Node,
     NodeState,
     Operation,
     Progress,
@@ -112,6 +113,13 @@ def test_a_silent_node_is_waited_for() -> None:
 
     view = holding(SAVING, now_s=1110.0)
     assert issue_all(advance(operation, view, PATIENCE), view)[1] == [requeue("v")]
+
+
+def test_a_silent_node_that_is_not_held_is_not_waited_for() -> None:
+    view = holding(SAVING, now_s=1012.0)
+    view = replace(view, nodes=(*view.nodes, Node(name="n9", state=NodeState.SILENT)))
+    operation = advance(held_operation(requeue("v")), view, PATIENCE)
+    assert issue_all(operation, view)[1] == [requeue("v")]
 
 
 def test_a_signal_that_was_refused_did_not_reach_the_job() -> None:

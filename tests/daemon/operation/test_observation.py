@@ -1,0 +1,76 @@
+"""What a snapshot shows of a single task."""
+
+from dataclasses import replace
+
+import pytest
+
+from makeway.daemon.operation.observation import observe
+from makeway.policies.model import (
+    Action,
+    Ending,
+    Expand,
+    Job,
+    Reason,
+    RestoreLimit,
+    RestorePriority,
+    TakenFromJob,
+    Task,
+)
+from tests.builders import cluster, pending, running
+from tests.daemon.acting import NODES, PATIENCE, shrink
+
+TAKEN = TakenFromJob(run=0, for_job_id="u", walltime_s=1800.0, raised_to_s=5400.0)
+EXPAND = Expand(
+    job_id="v",
+    for_job_id="u",
+    policy="test",
+    reason=Reason.BORROWER_ENDED,
+    nodes=NODES[1:],
+    reservation="mw_u",
+)
+RESTORE_PRIORITY = RestorePriority(job_id="v", for_job_id="v", policy="test", reason=Reason.STARTED)
+RESTORE_LIMIT = RestoreLimit(
+    job_id="v", for_job_id="v", policy="test", reason=Reason.STARTED, walltime_s=1800.0, taken=TAKEN
+)
+
+
+def ending(action: Action, *jobs: Job, nodes: tuple[str, ...] = NODES) -> Ending | None:
+    """How a task ends whose job had these nodes when it was planned."""
+    task = Task(action=action, nodes=nodes, start_s=0.0 if nodes else None)
+    view = cluster(4, *jobs)
+    return observe(task, view, view.jobs_by_id(), PATIENCE).ending
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [
+        (shrink("v", NODES[:1]), Ending.LEFT_ITSELF),
+        (EXPAND, Ending.RUN_OVER),
+        (RESTORE_PRIORITY, Ending.RUN_OVER),
+        (RESTORE_LIMIT, Ending.RUN_OVER),
+    ],
+    ids=["shrink", "expand", "restore_priority", "restore_limit"],
+)
+def test_what_is_for_a_run_ends_with_it(action: Action, expected: Ending) -> None:
+    assert ending(action) is expected, "the job is gone"
+    waits_again = replace(pending("v", 4, requeue_count=1), prioritised=True, taken=TAKEN)
+    assert ending(action, waits_again) is expected
+
+
+def test_a_priority_is_given_back_to_a_job_that_never_ran() -> None:
+    first = replace(pending("v", 4), prioritised=True)
+    assert ending(RESTORE_PRIORITY, first, nodes=()) is None
+    assert ending(RESTORE_PRIORITY, replace(first, prioritised=False), nodes=()) is Ending.SEEN
+
+
+def test_a_priority_is_given_back_while_the_job_runs() -> None:
+    job = running("v", NODES)
+    assert ending(RESTORE_PRIORITY, replace(job, prioritised=True)) is None
+    assert ending(RESTORE_PRIORITY, job) is Ending.SEEN
+
+
+def test_a_limit_is_given_back_in_the_run_or_to_a_job_that_waits() -> None:
+    job = replace(running("v", NODES), taken=TAKEN)
+    assert ending(RESTORE_LIMIT, job) is None
+    assert ending(RESTORE_LIMIT, replace(job, taken=None)) is Ending.SEEN
+    assert ending(RESTORE_LIMIT, replace(pending("v", 4), taken=TAKEN), nodes=()) is None
