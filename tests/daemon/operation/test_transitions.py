@@ -17,6 +17,7 @@ from makeway.policies.model import (
     Job,
     JobState,
     Method,
+    NodeState,
     Operation,
     Phase,
     Prioritise,
@@ -254,6 +255,21 @@ def test_a_shrunk_lender_grows_back_before_the_hold_ends() -> None:
 
     grown = after_view(running("v", NODES), reservations=False)
     assert advance(operation, grown, PATIENCE).phase is Phase.CLOSED
+
+
+@pytest.mark.parametrize("why", ["drained", "another job", "another reservation"])
+def test_a_shrunk_lender_gets_no_node_that_is_not_to_be_had(why: str) -> None:
+    view = after_view(running("v", ("n1",)))
+    if why == "drained":
+        drained = replace(view.nodes[2], state=NodeState.DRAINED)
+        view = replace(view, nodes=(*view.nodes[:2], drained, view.nodes[3]))
+    elif why == "another job":
+        view = replace(view, jobs=(*view.jobs, running("w", ("n3",))))
+    else:
+        view = replace(view, reservations=(*view.reservations, held("w", ("n3",))))
+    (expand, _) = due(advance(shrunk_operation(), view, PATIENCE), view)
+    assert isinstance(expand, Expand)
+    assert expand.nodes == ("n2", "n4")
 
 
 def test_where_jobs_cannot_grow_the_hold_just_ends() -> None:
