@@ -44,6 +44,7 @@ class Deferral(StrEnum):
     OLD_VIEW = "old_view"  # it takes something, and the view is too old for that
     NOT_LEADING = "not_leading"  # this daemon has no lease, or its lease may end before the command does
     PAUSED = "paused"  # it takes something, and an operator has paused makeway
+    REFUSED = "refused"  # it takes something, and another eviction for the same job was refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """Which of the commands that are due are sent in this cycle, and in which order.
 
 What gives back goes first. What takes is sent only while the view that it was decided on is fresh. The first
-command without an answer ends the cycle, and so does the limit of commands. Whatever is left stays due: the
-next cycle looks at the cluster again, and sends it if it is due still.
+command without an answer ends the cycle, and so does the limit of commands. If an eviction is refused, no
+other job leaves for the same urgent job in this cycle: it may lack nodes by now. Whatever is left stays due:
+the next cycle looks at the cluster again, and sends it if it is due still.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +15,7 @@ from makeway.daemon.control.permission import Permission
 from makeway.daemon.control.report import Deferral, Deferred, LoopSettings
 from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
 from makeway.daemon.journal.store import Journal
-from makeway.daemon.operation.changed.protected import called_off
+from makeway.daemon.operation.changed.protected import called_off, is_eviction
 from makeway.daemon.operation.due import all_due
 from makeway.daemon.operation.tasks import planned_places
 from makeway.daemon.operation.transitions import forbid
@@ -28,6 +29,7 @@ from makeway.policies.model import (
     Operation,
     OperationKind,
     Prioritise,
+    Progress,
     Release,
     Requeue,
     Reserve,
@@ -81,6 +83,8 @@ class Sending:
     """What became of each action."""
     _sent: int = 0
     _stopped: Deferral | None = None
+    _refused: set[str] = field(default_factory=set[str])
+    """The operations of which an eviction was refused: the policy decides again before others leave."""
 
     def send(self) -> None:
         """Send what is due of all operations."""
@@ -95,17 +99,14 @@ class Sending:
 
     def deferred(self) -> tuple[Deferred, ...]:
         """How many commands are due and were not sent, by why."""
-        if self._deferral(gives=False) is None:
+        if not self._refused and self._deferral(gives=False) is None:
             return ()  # whatever was due was sent, for what gives back never waits longer
-        waiting = [
-            action
+        reasons = [
+            why
             for operation in filter(planned_places, self.journal.open_operations())
             for action in self._due(operation)
-            if self._deferral(gives=gives_back(action)) is not None
+            if (why := self._deferral_of(operation, gives=gives_back(action))) is not None
         ]
-        if not waiting:
-            return ()
-        reasons = [self._deferral(gives=gives_back(action)) for action in waiting]
         return tuple(Deferred(why=why, count=reasons.count(why)) for why in Deferral if reasons.count(why))
 
     def _send_due(self, operation: Operation, *, giving: bool) -> None:
@@ -119,9 +120,11 @@ class Sending:
                 operation = forbid(operation, index, self.cluster.now_s, verdict.detail)
                 self.journal.save(operation)
                 self.reports.append(report_of_refusal(verdict))
+                self._note_refusal(operation, index)
                 continue
             operation, report = self.executor.issue(operation, index)
             self.reports.append(report)
+            self._note_refusal(operation, index)
             self._sent += 1
             if report.outcome in UNANSWERED_NOW:
                 self._stopped = Deferral.UNANSWERED
@@ -132,13 +135,23 @@ class Sending:
         """The index of the next task to send. None: there is none in this cycle."""
         for index in all_due(operation, self.cluster, self.settings.timeouts):
             action = operation.tasks[index].action
-            if gives_back(action) is giving and self._deferral(gives=giving) is None:
+            if gives_back(action) is giving and self._deferral_of(operation, gives=giving) is None:
                 return index
         return None
+
+    def _note_refusal(self, operation: Operation, index: int) -> None:
+        task = operation.tasks[index]
+        if is_eviction(task) and task.progress is Progress.REFUSED:
+            self._refused.add(operation.operation_id)
 
     def _due(self, operation: Operation) -> list[Action]:
         due = all_due(operation, self.cluster, self.settings.timeouts)
         return [operation.tasks[index].action for index in due]
+
+    def _deferral_of(self, operation: Operation, *, gives: bool) -> Deferral | None:
+        """As `_deferral`, for an action of an operation."""
+        refused = not gives and operation.operation_id in self._refused
+        return Deferral.REFUSED if refused else self._deferral(gives=gives)
 
     def _deferral(self, *, gives: bool) -> Deferral | None:
         """Why an action has to wait for the next cycle. None: it may be sent now. `gives`: it gives back."""

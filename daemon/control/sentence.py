@@ -31,6 +31,7 @@ _WHY_DEFERRED = MappingProxyType(
         Deferral.OLD_VIEW: "the view of the cluster is too old",
         Deferral.NOT_LEADING: "the lease of this daemon ends too soon, or has ended",
         Deferral.PAUSED: "makeway is paused",
+        Deferral.REFUSED: "another eviction for the same job was refused",
     }
 )
 

@@ -110,14 +110,15 @@ class Taking:
 
     def _gets(self, job: Job, *, leaves: bool = False) -> int:
         """How many nodes of its hold the urgent job gets if all others leave that are to leave. `leaves`:
-        whether this job does so too, and those that are to leave for other urgent jobs.
+        whether this job does so too, those that are to leave for other urgent jobs, and those that have left
+        since the view was taken.
         """
         leaving = {
             task.action.job_id: set(task.action.keep_nodes) if isinstance(task.action, Shrink) else set[str]()
             for operation in (*(self.operations if leaves else ()), self.operation)
             for task in operation.tasks
             if isinstance(task.action, Requeue | Cancel | Shrink)
-            and task.progress in _TO_LEAVE
+            and (task.progress in _TO_LEAVE or (leaves and task.progress is Progress.GONE))
             and (leaves or task.action.job_id != self.action.job_id)
         }
         used: defaultdict[str, list[Resources | None]] = defaultdict(list)

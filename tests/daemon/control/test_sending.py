@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.adapters.protocol import AdapterError, Gone, Unavailable, Unreadable
+from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import CycleReport, Deferral, LoopSettings
 from makeway.daemon.control.sending import gives_back
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
-from makeway.policies.model import Action, Cluster, TakenFromJob
+from makeway.policies.model import Action, Cluster, Requeue, TakenFromJob
 from makeway.policies.registry import find
 from tests import acts
 from tests.builders import cluster, held, node_names, running, urgent
@@ -73,6 +73,19 @@ def loop_on(
 
 def deferred(report: CycleReport) -> dict[Deferral, int]:
     return {one.why: one.count for one in report.deferred}
+
+
+class RefusingAdapter(SlowAdapter):
+    """Refuses to requeue the first job that it is asked to."""
+
+    stays: str | None = None
+
+    def apply(self, action: Action) -> None:
+        if isinstance(action, Requeue) and self.stays in {None, action.job_id}:
+            self.stays = action.job_id
+            self.calls.append((action.verb, action.job_id))
+            raise Rejected("requested operation is presently disabled")
+        super().apply(action)
 
 
 def test_the_first_command_without_an_answer_ends_the_cycle() -> None:
@@ -192,3 +205,30 @@ def test_without_limits_all_is_sent() -> None:
 )
 def test_which_actions_give_back(action: Action, gives: bool) -> None:
     assert gives_back(action) is gives
+
+
+def test_no_other_job_leaves_in_a_cycle_in_which_one_was_refused() -> None:
+    jobs = [running(f"v{name}", (name,), start_s=500.0) for name in node_names(2)]
+    adapter = RefusingAdapter(cluster(2, *jobs, urgent("u", 2, submit_s=990.0)))
+    loop = loop_on(adapter)
+    loop.reconcile()  # makes the hold
+    adapter.calls.clear()
+
+    report = loop.reconcile()
+    assert [verb for verb, _ in adapter.calls] == ["requeue"]
+    assert (deferred(report), report.again) == ({Deferral.REFUSED: 1}, True)
+
+    # Without the first there is no room: the other one runs on.
+    loop.reconcile()
+    left = [job_id for verb, job_id in adapter.calls if verb == "requeue" and job_id != adapter.stays]
+    assert left == []
+
+
+def test_jobs_leave_for_other_urgent_jobs_in_a_cycle_in_which_one_was_refused() -> None:
+    adapter = RefusingAdapter(crowded())
+    loop = loop_on(adapter)
+    loop.reconcile()
+    adapter.calls.clear()
+    report = loop.reconcile()
+    assert len([verb for verb, _ in adapter.calls if verb == "requeue"]) == URGENT
+    assert report.deferred == ()

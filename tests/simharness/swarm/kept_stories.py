@@ -292,4 +292,13 @@ KEPT_STORIES = (
         law="one_leader",
         broke="the first daemon acts while the lease of the second lasts, which it did not heed",
     ),
+    KeptStory(
+        seed=586,
+        policy="cup-paa",
+        troubles=ALL,
+        switches=True,
+        components=True,
+        law="in_vain",
+        broke="requeue of job 5 for job u12, after the cluster had refused the requeue of another job for it",
+    ),
 )
