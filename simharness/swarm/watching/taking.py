@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from makeway.policies.model import (
+    Acknowledgement,
     Action,
     Cancel,
     Cluster,
@@ -113,6 +114,7 @@ class Taking:
         whether this job does so too, those that are to leave for other urgent jobs, and those that have left
         since the view was taken.
         """
+        staying = {other.job_id for other in self.view.jobs if _stays(other)}
         leaving = {
             task.action.job_id: set(task.action.keep_nodes) if isinstance(task.action, Shrink) else set[str]()
             for operation in (*(self.operations if leaves else ()), self.operation)
@@ -120,6 +122,7 @@ class Taking:
             if isinstance(task.action, Requeue | Cancel | Shrink)
             and (task.progress in _TO_LEAVE or (leaves and task.progress is Progress.GONE))
             and (leaves or task.action.job_id != self.action.job_id)
+            and not (leaves and task.progress is Progress.PLANNED and task.action.job_id in staying)
         }
         used: defaultdict[str, list[Resources | None]] = defaultdict(list)
         for other in self.view.jobs:
@@ -133,6 +136,13 @@ class Taking:
             for node in self.view.nodes
             if node.name in wanted and node.state is NodeState.UP
         )
+
+
+def _stays(job: Job) -> bool:
+    """Whether a running job may not be made to leave, and does not leave by itself at a signal either."""
+    answer = None if job.checkpoint is None else job.checkpoint.acknowledgement
+    by_itself = answer in {Acknowledgement.REQUEUE, Acknowledgement.EXIT}
+    return job.state is JobState.RUNNING and not job.preemptible and not by_itself
 
 
 def _has_room(capacity: Resources | None, used: list[Resources | None], demand: Resources | None) -> bool:

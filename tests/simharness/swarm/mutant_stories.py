@@ -71,7 +71,7 @@ PROTECTED_JOB = Story(
         SimJob("2", 0.0, 9000.0, 9000.0, 1, user="batch", save_s=200.0),
         SimJob("u", 600.0, 60.0, 60.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=900.0),
     ),
-    troubles=(Trouble(kind=TroubleKind.STAYS, at_s=700.0, subject="1"),),
+    troubles=(Trouble(kind=TroubleKind.STAYS, at_s=700.0, subject="2"),),
     poll_interval_s=10.0,
 )
 """One of two jobs that save their work may not be made to leave any more, and there is no third one."""
