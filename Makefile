@@ -61,7 +61,7 @@ test-slurm-next: $(STAMP) slurm-accounting slurm-26.05
 
 # Tests of the daemon and of replays with the Python of Debian 13, which warns of more than that of Debian 12. Needs root.
 test-python-3.13: $(STAMP) slurm-24.11
-	env -u CI sh tests/newer_python.sh $(CHROOTS)/24.11 -q -n 2 tests/daemon/control tests/daemon/journal tests/daemon/leader tests/simharness/run
+	env -u CI sh tests/newer_python.sh $(CHROOTS)/24.11 -q -n 2 tests/daemon/control tests/daemon/journal tests/daemon/leader tests/simharness/run/test_replay.py
 
 # The tests on a real Slurm: the release that deploy/install-slurm-chroot.sh has installed in a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
