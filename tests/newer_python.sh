@@ -7,7 +7,7 @@ set -eu
 root=${1:?the folder of the chroot}
 shift
 if [ "$(id -u)" -ne 0 ]; then
-    exec sudo -n --preserve-env=UV_DEFAULT_INDEX,SSL_CERT_FILE "$0" "$root" "$@"
+    exec sudo -n --preserve-env=UV_DEFAULT_INDEX,SSL_CERT_FILE sh "$0" "$root" "$@"
 fi
 cd "$(dirname "$0")/.."
 copy=/opt/makeway-tests

@@ -15,9 +15,9 @@ from makeway.daemon.control.permission import Permission
 from makeway.daemon.control.report import Deferral, Deferred, LoopSettings
 from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
 from makeway.daemon.journal.store import Journal
-from makeway.daemon.operation.changed.protected import called_off, is_eviction
+from makeway.daemon.operation.changed.protected import called_off
 from makeway.daemon.operation.due import all_due
-from makeway.daemon.operation.tasks import planned_places
+from makeway.daemon.operation.tasks import is_eviction, planned_places
 from makeway.daemon.operation.transitions import forbid
 from makeway.policies.gate.arbiter import Verdict, arbitrate
 from makeway.policies.model import (

@@ -11,12 +11,13 @@ from types import MappingProxyType
 from typing import assert_never
 
 from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon
-from makeway.daemon.operation.changed.protected import is_eviction, protected_since
+from makeway.daemon.operation.changed.protected import protected_since
 from makeway.daemon.operation.changed.surplus import not_needed
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.tasks import (
     ended,
     freed_set,
+    is_eviction,
     is_over,
     may_be_dropped,
     requeue_themselves,

@@ -63,6 +63,11 @@ def to_do_again(task: Task) -> Task:
     return changed(task, progress=Progress.PLANNED, ending=None, ended_s=None)
 
 
+def is_eviction(task: Task) -> bool:
+    """Whether a task makes its job leave nodes, or asks it to save its work before that."""
+    return isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
+
+
 def may_be_dropped(task: Task) -> bool:
     """Whether a task was never carried out, so that it can simply be left out. A job that was
     stopped already has to be put back.

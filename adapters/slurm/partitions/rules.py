@@ -2,7 +2,7 @@
 
 Reference: 22.05, 24.11 as tried. A running job goes on in a partition that is made DOWN or INACTIVE. Its
     requeue is accepted, and then it waits until an administrator opens the partition (PartitionDown,
-    PartitionInactive); in one that is INACTIVE nobody can change its begin time either. In one that is
+    PartitionInactive); in one that is INACTIVE its begin time cannot be changed either. In one that is
     DRAIN it starts again. A job that was submitted to several partitions waits for all of them again, but
     while it runs Slurm names only the one where it runs.
 """

@@ -5,18 +5,14 @@ The arbiter would refuse such an eviction when it is sent, at the end of the gra
 left for an urgent job that lacks these nodes.
 """
 
-from makeway.daemon.operation.tasks import leave_themselves, may_be_dropped
+from makeway.daemon.operation.tasks import is_eviction, leave_themselves, may_be_dropped
 from makeway.policies.model import (
-    Cancel,
-    Checkpoint,
     Cluster,
     Ending,
     Job,
     JobState,
     Operation,
     Progress,
-    Requeue,
-    Shrink,
     Task,
 )
 from makeway.policies.safety.protection import Refusal, hard_protection
@@ -27,7 +23,7 @@ def protected_since(operation: Operation, cluster: Cluster) -> dict[str, str]:
     why.
 
     A job that is completing leaves in any case, and so does one that is saving its work and then leaves by
-    itself. One that is suspended keeps its nodes from nobody: Slurm starts others in its place.
+    itself. One that is suspended does not keep other jobs from its nodes.
     """
     jobs = cluster.jobs_by_id()
     planned = {
@@ -53,11 +49,6 @@ def called_off(before: Task, after: Task, cluster: Cluster) -> Refusal | None:
     ended_now = before.progress is Progress.PLANNED and after.ending is Ending.OUTDATED
     job = cluster.jobs_by_id().get(after.action.job_id) if ended_now and is_eviction(after) else None
     return None if job is None else _refusal(job, cluster)
-
-
-def is_eviction(task: Task) -> bool:
-    """Whether a task makes its job leave nodes, or asks it to save its work before that."""
-    return isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
 
 
 def _refusal(job: Job, cluster: Cluster) -> Refusal | None:
