@@ -161,7 +161,7 @@ def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:
         and task.progress is Progress.DONE
         and job is not None
         and job.state is JobState.RUNNING
-        and not _in_its_run(task, job)
+        and not in_its_run(task, job)
     )
     return changed(task, ran_again=True) if again and not task.ran_again else task
 
@@ -178,7 +178,7 @@ def _is_forgotten(
     view may have been old.
     """
     job = jobs.get(action.job_id)
-    same_run = _in_its_run(task, job)
+    same_run = in_its_run(task, job)
     if task.progress is Progress.DONE:
         if _was_unsent(task, cluster):
             return False
@@ -196,10 +196,10 @@ def _unsent_after_all(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> 
     if not isinstance(task.action, Checkpoint) or task.ending is not Ending.REQUEUED_ITSELF:
         return False
     fresh = task.ended_s is not None and cluster.now_s < task.ended_s + FORGETS_S
-    return task.issued_s is None and fresh and _in_its_run(task, jobs.get(task.action.job_id))
+    return task.issued_s is None and fresh and in_its_run(task, jobs.get(task.action.job_id))
 
 
-def _in_its_run(task: Task, job: Job | None) -> bool:
+def in_its_run(task: Task, job: Job | None) -> bool:
     """Whether the job is seen to run in the run in which the task means it."""
     return (
         job is not None

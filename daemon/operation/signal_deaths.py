@@ -8,7 +8,7 @@ requeue has ended. One that has left by itself with success is over.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from makeway.daemon.operation.observation import FORGETS_S
+from makeway.daemon.operation.observation import FORGETS_S, in_its_run
 from makeway.daemon.operation.tasks import ENDED, signals
 from makeway.policies.model import (
     Cancel,
@@ -97,6 +97,22 @@ def _requeued(operation: Operation, cluster: Cluster) -> Iterator[Task]:
             and put_back_of(operation, action.job_id) is None
         ):
             yield _of_the_run(task, replace(action, ended_by=_TERM), cluster.now_s)
+
+
+def awaits_its_doubts(operation: Operation, cluster: Cluster) -> bool:
+    """Whether an operation that is over stays open because of a requeue that it dropped after no answer came,
+    while the view shows the job in the run that was meant.
+
+    The view may be older than the requeue. If a controller that crashed has forgotten it, the job vanishes
+    later, and has to be put back.
+    """
+    jobs = cluster.jobs_by_id()
+    return any(
+        task.ended_s is not None
+        and cluster.now_s < task.ended_s + FORGETS_S
+        and in_its_run(task, jobs.get(task.action.job_id))
+        for task in _doubted(operation)
+    )
 
 
 @memoise_each

@@ -32,7 +32,7 @@ from makeway.daemon.operation.giving_back import give_back, go_on_returning
 from makeway.daemon.operation.observation import Timeouts, observe_all, only_awaits_end, shows_nothing_new
 from makeway.daemon.operation.observed import advance_observed
 from makeway.daemon.operation.returns import missing_returns
-from makeway.daemon.operation.signal_deaths import put_back_ended
+from makeway.daemon.operation.signal_deaths import awaits_its_doubts, put_back_ended
 from makeway.daemon.operation.tasks import (
     ENDED,
     ended,
@@ -90,6 +90,7 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
         over
         and not awaits_a_reason(operation, cluster, timeouts)
         and not awaits_its_lender(operation, cluster, timeouts)
+        and not awaits_its_doubts(operation, cluster)
     ):
         operation = changed(operation, phase=Phase.CLOSED, outcome=_outcome(operation))
     return operation

@@ -263,6 +263,13 @@ KEPT_STORIES = (
         law="caps",
         broke="the loss of a run was forgotten when an old view showed the run again",
     ),
+    KeptStory(
+        seed=291000396,
+        policy="cup-paa",
+        troubles=ALL,
+        law="stuck",
+        broke="requeues stay forgotten: 3, which was dropped in doubt while an old view showed the job",
+    ),
     # Found when the code that keeps the law was taken out (`test_mutants.py`).
     KeptStory(
         seed=4,

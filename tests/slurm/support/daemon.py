@@ -77,7 +77,7 @@ policy:
 poll_interval_s: {poll_interval_s}
 poke_gap_s: 0.1
 limits: {{min_runtime_s: 1}}
-timeouts: {{settle_s: 3, retry_s: 1}}
+timeouts: {{settle_s: {settle_s}, retry_s: 1}}
 journal: journal.sqlite
 socket: daemon.sock
 backoff_max_s: 1
@@ -223,6 +223,8 @@ class DaemonProcess:
             "timeout_s": min(600, round(limit_s(60.0))) if lease_s is None else lease_s / 3,
             "leader": "{enabled: false}" if lease_s is None else f"{{lease_s: {lease_s:g}}}",
             "start_within_s": self.start_within_s,
+            # Within it a job that left has to start again, before the next of the queue takes its nodes.
+            "settle_s": min(10, round(limit_s(3.0))),
             # On a busy machine a daemon that is killed again and again takes longer. The jobs then have
             # longer to save, so that their grace is not over before the daemon is back. Not where slurmctld
             # is killed: what a job acknowledges meanwhile is lost.

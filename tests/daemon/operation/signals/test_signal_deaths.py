@@ -202,6 +202,21 @@ def test_a_job_that_vanishes_once_its_requeue_in_doubt_is_over_is_looked_at(repe
     assert issued == []
 
 
+@pytest.mark.parametrize("vanishes", [True, False])
+def test_an_operation_watches_the_job_of_a_requeue_in_doubt_that_it_drops(vanishes: bool) -> None:
+    """A view from before the requeue still shows the job when all has gone back."""
+    operation = in_doubt(requeue("v"))
+    for now_s in (1045.0, 1100.0):
+        view = after_view(running("v", NODES, checkpoint=COMMENTS), reservations=False, now_s=now_s)
+        operation, issued = due_after(operation, view)
+        assert issued == []
+        assert operation.phase is Phase.RETURNING
+    view = after_view(*(() if vanishes else view.jobs), reservations=False, now_s=1106.0)
+    operation, issued = due_after(operation, view)
+    assert (operation.phase is Phase.CLOSED) is not vanishes
+    assert [action.ended_by for action in issued if isinstance(action, Requeue)] == ["TERM"] * vanishes
+
+
 def test_a_requeue_in_doubt_is_not_repeated_while_its_job_completes() -> None:
     """The repetition would find the job over, and makeway would take that for its own end."""
     completes = replace(running("v", NODES), state=JobState.COMPLETING)
