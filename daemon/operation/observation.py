@@ -95,7 +95,8 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
     if seen is Progress.ACCEPTED:
         return task if task.progress is seen else changed(task, progress=seen)
     if seen is not None:
-        return ended(_in_doubt(task) if seen is Ending.ENDED_ITSELF else task, seen, cluster.now_s)
+        over = ended(_in_doubt(task) if seen is Ending.ENDED_ITSELF else task, seen, cluster.now_s)
+        return _noting_its_next_run(over, jobs)
     if task.issued_s is None:
         return task
     if task.progress is Progress.ISSUING:

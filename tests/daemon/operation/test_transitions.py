@@ -272,6 +272,14 @@ def test_a_shrunk_lender_gets_no_node_that_is_not_to_be_had(why: str) -> None:
     assert expand.nodes == ("n2", "n4")
 
 
+@pytest.mark.parametrize("held_still", [True, False])
+def test_a_shrunk_lender_grows_in_the_hold_while_there_is_one(held_still: bool) -> None:
+    view = after_view(running("v", ("n1",)), reservations=held_still)
+    expand, *_ = due(advance(shrunk_operation(), view, PATIENCE), view)
+    assert isinstance(expand, Expand)
+    assert expand.reservation == ("mw_u" if held_still else None)
+
+
 def test_where_jobs_cannot_grow_the_hold_just_ends() -> None:
     operation = shrunk_operation()
     view = replace(after_view(running("v", ("n1",))), actions=VERBS - {"expand"})

@@ -10,7 +10,9 @@ from makeway.daemon.operation.transitions import advance, forbid, issuing, recor
 from makeway.daemon.operation.validation import validate
 from makeway.policies.model import (
     Action,
+    Cancel,
     Cluster,
+    Job,
     JobState,
     Method,
     Operation,
@@ -22,17 +24,19 @@ from makeway.policies.model import (
     Requeue,
     RunIdentity,
 )
-from tests.builders import pending, running, urgent
+from tests.builders import cluster, node_names, pending, running, urgent
 from tests.daemon.acting import (
     COMMENTS,
     NODES,
     PATIENCE,
     after_view,
+    begun,
     held_operation,
     holding,
     issue_all,
     lent_view,
     requeue,
+    reserve,
     signal,
 )
 
@@ -131,6 +135,76 @@ def test_a_job_that_ends_long_after_its_signal_is_over() -> None:
 def test_a_job_that_was_not_signalled_is_over() -> None:
     _, issued = due_after(held_operation(requeue("v")), holding(now_s=1015.0))
     assert puts_back(issued) == []
+
+
+def test_a_job_that_vanishes_before_its_signal_was_sent_is_over() -> None:
+    """Nothing of makeway's has ended it."""
+    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM))
+    _, issued = due_after(operation, holding(now_s=1015.0))
+    assert puts_back(issued) == []
+
+
+def test_a_job_that_vanishes_after_its_cancellation_is_over() -> None:
+    """It was signalled first, and was to be cancelled when its grace was over."""
+    cancels = Cancel(
+        job_id="v",
+        for_job_id="u",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.SYSTEM,
+        not_after_s=1100.0,
+    )
+    operation = held_operation(signal("v"), cancels)
+    lender = running("v", NODES, checkpoint=COMMENTS)
+    operation, issued = issue_all(operation, holding(lender))
+    assert issued == [signal("v")]
+    operation, issued = due_after(operation, holding(lender, now_s=1310.0))
+    assert issued == [cancels]
+    _, issued = due_after(operation, holding(now_s=1315.0))
+    assert issued == []
+
+
+def two_lenders(*actions: Action) -> tuple[Operation, Job, Job]:
+    """An operation whose hold was seen at 1010 s, with `v` and `w` on two nodes each."""
+    v, w = (running(name, NODES[at : at + 2], checkpoint=COMMENTS) for name, at in (("v", 0), ("w", 2)))
+    view = cluster(4, urgent("u", 4), v, w)
+    operation, _ = issue_all(begun(view, reserve(), *actions), view)
+    return advance(operation, holding(v, w), PATIENCE), v, w
+
+
+def test_the_requeue_of_another_job_does_not_explain_why_one_vanished() -> None:
+    operation, v, w = two_lenders(
+        signal("v"), signal("w"), requeue("v", Method.SYSTEM), requeue("w", Method.SYSTEM)
+    )
+    operation, issued = issue_all(operation, holding(v, w))
+    assert issued == [signal("v"), signal("w")]
+    saved = replace(v, last_checkpoint_s=1012.0)
+    operation, issued = due_after(operation, holding(saved, w, now_s=1015.0))
+    assert issued == [requeue("v", Method.SYSTEM)]
+    _, issued = due_after(operation, holding(pending("v", 2, requeue_count=1), now_s=1020.0))
+    assert puts_back(issued) == ["w"]
+
+
+def test_each_of_two_jobs_whose_requeues_are_in_doubt_is_put_back() -> None:
+    operation, v, w = two_lenders(requeue("v"), requeue("w"))
+    for index in (at for at, task in enumerate(operation.tasks) if isinstance(task.action, Requeue)):
+        operation = issuing(operation, index, 1010.0)
+    for lenders, now_s, expected in (((v, w), 1011.0, []), ((w,), 1015.0, ["v"]), ((), 1016.0, ["w"])):
+        operation, issued = due_after(operation, holding(*lenders, now_s=now_s))
+        assert [action.job_id for action in issued if isinstance(action, Requeue)] == expected
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_a_job_that_ends_in_its_next_run_is_over_though_its_requeue_was_in_doubt(repeated: bool) -> None:
+    operation = in_doubt(requeue("v"))
+    if repeated:
+        old = holding(running("v", NODES, checkpoint=COMMENTS), now_s=1045.0)
+        operation, issued = due_after(operation, old)
+        assert issued == [requeue("v")]
+    again = running("v", node_names(4, first=5), requeue_count=1, start_s=1050.0)
+    operation, _ = due_after(operation, holding(again, now_s=1050.0))
+    _, issued = due_after(operation, holding(now_s=1060.0))
+    assert issued == []
 
 
 def in_doubt(*actions: Action) -> Operation:
