@@ -35,8 +35,8 @@ from makeway.daemon.operation.kept.lost_holds import LostHolds
 from makeway.daemon.operation.kept.remaining import is_restored, remaining
 from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
-from makeway.daemon.operation.tasks import planned_places
-from makeway.daemon.operation.transitions import advance, without_times_to_come
+from makeway.daemon.operation.tasks import planned_places, without_times_to_come
+from makeway.daemon.operation.transitions import advance
 from makeway.policies.contract import Policy
 from makeway.policies.model import (
     Cluster,

@@ -1,4 +1,4 @@
-"""The tasks of an operation: how they are planned, and how they end."""
+"""The tasks of an operation: how they are planned, how they end, and the times that they were given."""
 
 from makeway.policies.model import (
     Acknowledgement,
@@ -149,3 +149,37 @@ def freed_set(task: Task, job: Job, sets: NodeSets) -> int:
     """The nodes that the job leaves by the task."""
     kept = sets.of(task.action.keep_nodes) if isinstance(task.action, Shrink) else 0
     return sets.of(job.nodes) & ~kept
+
+
+def without_times_to_come(operation: Operation, now_s: float) -> Operation:
+    """The operation with no time of what was done to it later than `now_s`, of the clock that it is written
+    by. Deadlines and planned times stay. Returns the operation itself where no such time is later.
+
+    The clock may have been set back. A retry or the end of a grace is waited for from such a time on: if a
+    machine starts with a clock that is an hour fast, both would otherwise come an hour late.
+    """
+    if _latest_s(operation) <= now_s:
+        return operation
+    return changed(
+        operation,
+        opened_s=min(operation.opened_s, now_s),
+        ended_s=_at_most(operation.ended_s, now_s),
+        short_since_s=_at_most(operation.short_since_s, now_s),
+        tasks=tuple(
+            changed(task, issued_s=_at_most(task.issued_s, now_s), ended_s=_at_most(task.ended_s, now_s))
+            for task in operation.tasks
+        ),
+    )
+
+
+@memoise_each
+def _latest_s(operation: Operation) -> float:
+    """The latest time at which something was done for it."""
+    times_s = [operation.opened_s, operation.ended_s, operation.short_since_s]
+    for task in operation.tasks:
+        times_s += (task.issued_s, task.ended_s)
+    return max(time_s for time_s in times_s if time_s is not None)
+
+
+def _at_most(time_s: float | None, now_s: float) -> float | None:
+    return None if time_s is None else min(time_s, now_s)
