@@ -161,7 +161,7 @@ def _most_nodes(body: re.Match[str], job: RawJob) -> int | None:
 
 def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:
     """The options that ask for certain sockets, for nodes next to each other, or for GPUs by the number of
-    tasks.
+    tasks; and two that 24.11 and 26.05 never start together, as tried.
     """
     # A user who writes the words of the last options elsewhere is only served worse.
     rest = body.string[body.end() :]
@@ -177,6 +177,7 @@ def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:
         "--switches": several and _SWITCHES.search(rest) is not None,
         "--gres-flags=enforce-binding": " GresEnforceBind=Yes" in rest,
         "--ntasks-per-gpu": gpus_by_tasks,
+        "--overcommit with --cpus-per-task": job.overcommits and job.cpus_per_task > 1,
     }
     return tuple(option for option, given in asked.items() if given)
 

@@ -10,7 +10,7 @@ from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.resources import holdings
-from makeway.policies.model import CPU, GPU, MEMORY, Cluster, Resources, total
+from makeway.policies.model import CPU, GPU, MEMORY, Cluster, Job, Resources, total
 from tests import acts
 from tests.adapters.conformance import job_of, running, waiting
 from tests.slurm.support.crowd import CountingRunner
@@ -129,27 +129,19 @@ def leave(world: SlurmWorld, demand: Resources, names: tuple[str, ...]) -> None:
         running(world, world.cluster.submit(SLEEP, f"--nodelist={name}", *amounts))
 
 
-@pytest.mark.parametrize("request_options", REQUESTS)
-def test_a_job_gets_on_held_nodes_what_it_was_read_to_ask_for(
-    shared: SlurmWorld, request_options: str
-) -> None:
-    """As many nodes are held as were read, each with no more left than was read. The job starts there, and
-    holds just that.
+def gets_what_was_read(world: SlurmWorld, asked: Job) -> None:
+    """As many nodes are held as were read, each with no more left than was read. The job, which its user
+    holds, starts there and holds just that.
     """
-    options = request_options.split()
-    job_id = shared.cluster.submit(SLEEP, "--hold", URGENT, *options)
-    asked = waiting(shared, job_id)
-    assert not asked.blocked_by or asked.blocked_by.startswith("its release from a hold")
-    told = shared.adapter.as_submitted((URGENT, *options), walltime_s=60.0)
-    assert (told.node_count, told.demand) == (asked.node_count, asked.demand)
-    assert told.eligible_nodes == asked.eligible_nodes
-    serve = [name for name in shared.nodes if asked.eligible_nodes is None or name in asked.eligible_nodes]
+    serve = [name for name in world.nodes if asked.eligible_nodes is None or name in asked.eligible_nodes]
     held = tuple(serve[: asked.node_count])
     if asked.demand is not None:
-        leave(shared, asked.demand, held)
-    shared.adapter.apply(acts.reserve(shared.prefix + job_id, nodes=held, duration_s=600, job_id=job_id))
-    shared.cluster.run("scontrol", "release", job_id)
-    job = running(shared, job_id)
+        leave(world, asked.demand, held)
+    world.adapter.apply(
+        acts.reserve(world.prefix + asked.job_id, nodes=held, duration_s=600, job_id=asked.job_id)
+    )
+    world.cluster.run("scontrol", "release", asked.job_id)
+    job = running(world, asked.job_id)
     assert sorted(job.nodes) == sorted(held)
     if asked.demand is None:
         assert job.allocation is None
@@ -157,7 +149,29 @@ def test_a_job_gets_on_held_nodes_what_it_was_read_to_ask_for(
         names = {name for name, _ in asked.demand.amounts}
         got = [{name: part.amount(name) for name in names} for part in job.allocation or ()]
         assert got == [dict(asked.demand.amounts)] * len(held)
-    shared.adapter.apply(acts.release(shared.prefix + job_id))
+    world.adapter.apply(acts.release(world.prefix + asked.job_id))
+
+
+@pytest.mark.parametrize("request_options", REQUESTS)
+def test_a_job_gets_on_held_nodes_what_it_was_read_to_ask_for(
+    shared: SlurmWorld, request_options: str
+) -> None:
+    options = request_options.split()
+    job_id = shared.cluster.submit(SLEEP, "--hold", URGENT, *options)
+    asked = waiting(shared, job_id)
+    assert not asked.blocked_by or asked.blocked_by.startswith("its release from a hold")
+    told = shared.adapter.as_submitted((URGENT, *options), walltime_s=60.0)
+    assert (told.node_count, told.demand) == (asked.node_count, asked.demand)
+    assert told.eligible_nodes == asked.eligible_nodes
+    gets_what_was_read(shared, asked)
+
+
+@pytest.mark.parametrize("nodes", ["-N1", "-N2"])
+def test_a_job_that_overcommits_gets_one_cpu_of_each_node(shared: SlurmWorld, nodes: str) -> None:
+    job_id = shared.cluster.submit(SLEEP, "--hold", URGENT, nodes, "-n20", "--overcommit", CORES)
+    asked = waiting(shared, job_id)
+    assert asked.demand == Resources.of({CPU: 1, MEMORY: 500})
+    gets_what_was_read(shared, asked)
 
 
 def test_running_jobs_are_read_once_in_the_second_of_two_commands(shared: SlurmWorld) -> None:

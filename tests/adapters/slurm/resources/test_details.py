@@ -178,6 +178,20 @@ def test_switches_are_not_counted(node_counts: str, switches: str, uncounted: tu
 
 
 @pytest.mark.parametrize(
+    ("cpu_count", "per_task", "uncounted"),
+    [(4, 1, ()), (8, 2, ()), (1, 1, ()), (1, 2, ("--overcommit with --cpus-per-task",))],
+)
+def test_several_cpus_for_each_of_overcommitted_tasks_are_not_counted(
+    cpu_count: int, per_task: int, uncounted: tuple[str, ...]
+) -> None:
+    """24.11 and 26.05 take such a job and never start it."""
+    job = replace(JOB, cpu_count=cpu_count, task_count=4, cpus_per_task=per_task)
+    found = details(printed(job, ""), job)
+    assert found is not None
+    assert found.uncounted == uncounted
+
+
+@pytest.mark.parametrize(
     ("node_counts", "asked", "most"),
     [("1", 1, None), ("3", 1, None), ("2-2", 2, 2), ("2-4", 2, 4), ("4-4", 2, 4), ("1-2K", 1, 2048)],
 )
