@@ -20,7 +20,8 @@ from makeway.adapters.slurm.holds import HoldNames, hold_names
 from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
 from makeway.adapters.slurm.lease.names import leases_among
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
-from makeway.adapters.slurm.nodes.states import WakeTimes, node
+from makeway.adapters.slurm.nodes.reach import Reach, reach_for
+from makeway.adapters.slurm.nodes.states import WakeTimes, down_nodes, node
 from makeway.adapters.slurm.nodes.waking import SleepingNodes
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
@@ -34,14 +35,14 @@ from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
 from makeway.adapters.slurm.resources.submission import submission
-from makeway.adapters.slurm.resources.view import SnapshotResources, has_choice
+from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
 from makeway.adapters.slurm.topology import placements
 from makeway.adapters.slurm.translate import (
     TranslatedJobs,
     Translator,
     job_class,
-    kept_nodes,
+    kept_jobs,
     over,
     reservation,
     state,
@@ -53,7 +54,6 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     LeaderLease,
-    NodeState,
     Placement,
     Reserve,
 )
@@ -148,12 +148,7 @@ class SlurmCliAdapter:
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
         resources = self._resources(read, jobs)
         rules = PartitionRules.of(read.partitions, known.overtime_s)
-        if choosing := [job for job in jobs if has_choice(job) and self._waits_urgently(job)]:
-            reserved = {one.name: one.nodes for one in read.reservations}
-            held = {job.job_id: reserved.get(holds.counting(job) or "", ()) for job in choosing}
-            unusable = _unusable_nodes(read, holds, now_s, wakes)
-            kept = kept_nodes(jobs, self._settings.classes, rules)
-            resources = resources.among_partitions(kept, held, unusable)
+        resources = resources.within(lambda: self._reach(jobs, read, rules, holds, resources, wakes, now_s))
         translator = Translator(
             self._settings.classes,
             resources,
@@ -272,6 +267,22 @@ class SlurmCliAdapter:
             self._known_holdings = Holdings(self._client.known().counts)
         return self._known_holdings
 
+    def _reach(
+        self,
+        jobs: Iterable[RawJob],
+        read: _Read,
+        rules: PartitionRules,
+        holds: HoldNames,
+        resources: SnapshotResources,
+        wakes: WakeTimes | None,
+        now_s: float,
+    ) -> Reach:
+        """Which nodes could come free for the urgent jobs that wait."""
+        urgent = [job for job in jobs if self._waits_urgently(job)]
+        stay = kept_jobs(jobs, self._settings.classes, rules)
+        left, down = resources.left_by(stay), down_nodes(read.nodes, wakes)
+        return reach_for(urgent, stay, read.reservations, holds, left=left, down=down, now_s=now_s)
+
     def _resources(self, read: _Read, jobs: list[RawJob]) -> SnapshotResources:
         """The resources of the snapshot; where the nodes and partitions are as before, what was worked out
         for them still holds.
@@ -380,12 +391,3 @@ def _with_excluded_nodes(jobs: Iterable[RawJob], read: _Read) -> list[RawJob]:
     return [
         replace(job, excluded_nodes=excluded[job.job_id]) if job.job_id in excluded else job for job in jobs
     ]
-
-
-def _unusable_nodes(read: _Read, holds: HoldNames, now_s: float, wakes: WakeTimes | None) -> frozenset[str]:
-    """The nodes that are not up, or that the site has reserved now."""
-    down = (one.name for one in read.nodes if node(one, wakes=wakes).state is not NodeState.UP)
-    reserved = (
-        one.nodes for one in read.reservations if not holds.has(one.name) and one.start_s <= now_s < one.end_s
-    )
-    return frozenset(down).union(*reserved)

@@ -121,13 +121,6 @@ class RawJob:
     admin_comment: str
 
     @property
-    def overcommits(self) -> bool:
-        """Whether it waits for fewer CPUs than its tasks want (`--overcommit`): it gets one for each node, as
-        tried on 22.05, 24.11 and 26.05.
-        """
-        return self.cpu_count < self.task_count * self.cpus_per_task
-
-    @property
     def requested_node_count(self) -> int:
         """The size that the job was submitted with, as far as its resources tell; 0 if they do not."""
         return _tres_count(self.tres, "node")

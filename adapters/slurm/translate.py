@@ -18,6 +18,7 @@ from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm.build import FRONT_PRIORITY, queue_position_of
 from makeway.adapters.slurm.holds import HoldNames, last_hold
 from makeway.adapters.slurm.leaving.requeues import goes_back
+from makeway.adapters.slurm.nodes.choice import Asked
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
@@ -26,7 +27,7 @@ from makeway.adapters.slurm.resources.details import present_reason
 from makeway.adapters.slurm.resources.het_jobs import TOGETHER, het_job_id
 from makeway.adapters.slurm.resources.holdings import Holding
 from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits, asked_licenses, quotas
-from makeway.adapters.slurm.resources.view import Asked, Held, SnapshotResources
+from makeway.adapters.slurm.resources.view import Held, SnapshotResources
 from makeway.policies.model import (
     Job,
     JobKind,
@@ -370,18 +371,17 @@ def _partition(names: tuple[str, ...]) -> str:
     return printable(",".join(names))
 
 
-def kept_nodes(
+def kept_jobs(
     jobs: Iterable[RawJob], classes: tuple[JobClass, ...], rules: PartitionRules
-) -> frozenset[str]:
-    """The nodes of jobs that may not be made to leave."""
-    stay = (
-        job.nodes
+) -> tuple[RawJob, ...]:
+    """The running jobs that may not be made to leave."""
+    return tuple(
+        job
         for job in jobs
         if job.nodes
         and state(job) is not JobState.COMPLETING
         and (job.heterogeneous or not _preemptible(job, job_class(job, classes), rules))
     )
-    return frozenset(name for nodes in stay for name in nodes)
 
 
 def _preemptible(raw: RawJob, found: JobClass | None, rules: PartitionRules) -> bool:

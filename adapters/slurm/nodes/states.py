@@ -101,3 +101,8 @@ def _seconds(text: str) -> float | None:
     """A time such as `60 sec`. None: it is no such time."""
     found = re.fullmatch(r"(\d+)( sec)?", text)
     return float(found[1]) if found else None
+
+
+def down_nodes(nodes: Iterable[RawNode], wakes: WakeTimes | None) -> frozenset[str]:
+    """The names of the nodes that are not up. `wakes` None: see `node`."""
+    return frozenset(one.name for one in nodes if node(one, wakes=wakes).state is not NodeState.UP)

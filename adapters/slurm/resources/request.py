@@ -6,7 +6,7 @@ from math import ceil, isclose
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults
 from makeway.adapters.slurm.resources.counting import Counting, gres_amounts
-from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
+from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer, overcommits
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
 
 _ROUNDED = 0.01
@@ -82,9 +82,9 @@ def request_of(job: RawJob, found: JobDetails | None, defaults: JobDefaults = NO
         node_count=least,
         most_nodes=None if found is None else found.most_nodes,
         cpu_count=job.cpu_count,
-        task_count=least if job.overcommits else job.task_count,
+        task_count=least if overcommits(job) else job.task_count,
         cpus_per_task=job.cpus_per_task,
-        tasks_per_node=0 if job.overcommits else job.tasks_per_node,
+        tasks_per_node=0 if overcommits(job) else job.tasks_per_node,
         least_cpus_per_node=job.least_cpus_per_node,
         memory_per=per,
         memory_mb=memory_mb,

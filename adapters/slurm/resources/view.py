@@ -1,12 +1,14 @@
 """The resources of one snapshot: what its nodes have, its running jobs hold and its waiting jobs ask."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Self
 
 from makeway.adapters.protocol import Unreadable
+from makeway.adapters.slurm.nodes.choice import Asked, UrgentWays
+from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, RawNode, RawPartition
 from makeway.adapters.slurm.resources.counting import (
@@ -18,7 +20,6 @@ from makeway.adapters.slurm.resources.counting import (
     shared_partitions,
 )
 from makeway.adapters.slurm.resources.details import JobDetails
-from makeway.adapters.slurm.resources.features import alternatives
 from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS, HeldGpus, parted_gpus
 from makeway.adapters.slurm.resources.holdings import (
     Holding,
@@ -45,28 +46,6 @@ class Held:
 
     allocation: tuple[Resources, ...] | None = None
     node_equivalents: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a waiting job asks: see the fields of `Job` of the same names."""
-
-    node_count: int
-    node_count_max: int
-    demand: Resources | None
-    eligible_nodes: frozenset[str] | None
-    uncounted: str = ""
-    """What makeway cannot count of it, so that no node is chosen for it. Empty: it counts everything."""
-
-    admitted: bool = True
-    """Whether one of its partitions admits a job of its time limit and size."""
-
-    @property
-    def blocked_by(self) -> str:
-        """See `Job.blocked_by`."""
-        if not self.admitted:
-            return "a partition that admits it (MaxTime, MaxNodes)"
-        return f"nodes that makeway cannot choose ({self.uncounted})" if self.uncounted else ""
 
 
 class SnapshotResources:
@@ -112,9 +91,7 @@ class SnapshotResources:
         self.capacities: Mapping[str, Resources] = self._capacities()
         """What jobs may use of each node. A node that is only given as a whole is absent."""
         self._details = details or {}
-        self._kept = frozenset[str]()
-        self._held: Mapping[str, tuple[str, ...]] = {}
-        self._unusable = frozenset[str]()
+        self._find_reach: Callable[[], Reach] = Reach
         self._names = frozenset(one.name for one in nodes)
         self._tells_exclusive = tells_exclusive
         self._weights = {one.name: _weights(one) for one in partitions if by_weights}
@@ -122,11 +99,13 @@ class SnapshotResources:
         self._partitions = {one.name: one for one in partitions}
         self._job_defaults = job_defaults
         self._whole = WholeServing(nodes, opened, parts_across_gpus=counts.parts_across_gpus)
+        self._serving = self._finds_serving()
 
-    @cached_property
-    def _serving(self) -> Serving:
-        """What serves jobs that share nodes: not needed, and large, where none do."""
-        return Serving(self._nodes, self._shared, self._counts, self._limits)
+    def _finds_serving(self) -> Callable[[], Serving]:
+        """Gives what serves jobs that share nodes: not needed, and large, where none do. Later snapshots of
+        the same nodes have the same.
+        """
+        return cache(partial(Serving, self._nodes, self._shared, self._counts, self._limits))
 
     def with_details(self, details: Mapping[str, JobDetails]) -> Self:
         """The same for a later snapshot of the same nodes and partitions."""
@@ -134,22 +113,43 @@ class SnapshotResources:
         later._details = details
         return later
 
-    def among_partitions(
-        self,
-        kept: frozenset[str],
-        held: Mapping[str, tuple[str, ...]],
-        unusable: frozenset[str] = frozenset(),
-    ) -> Self:
-        """The same for urgent jobs that have a choice: several partitions, or features such as `[a|b]`.
-
-        Args:
-            kept: the nodes of jobs that may not be made to leave.
-            held: the nodes of makeway's holds, by the id of the job that is bound to the hold.
-            unusable: the nodes that are not up, or that the site has reserved.
+    def within(self, find_reach: Callable[[], Reach]) -> Self:
+        """The same for urgent jobs, which ask for nodes that could come free. `find_reach`: which these are,
+        asked once at most.
         """
         known = copy(self)
-        known._kept, known._held, known._unusable = kept, held, unusable
+        known._find_reach = find_reach
+        for name in ("_reach", "_within_all"):
+            known.__dict__.pop(name, None)
         return known
+
+    @cached_property
+    def _reach(self) -> Reach:
+        return self._find_reach()
+
+    @cached_property
+    def _within_all(self) -> Self:
+        """The same with the nodes alone that could come free as a whole."""
+        return self._with_nodes(self._reach.of(self._names, None))
+
+    def _with_nodes(self, names: frozenset[str]) -> Self:
+        """The same as if there were these nodes alone."""
+        known = copy(self)
+        known._nodes = tuple(one for one in self._nodes if one.name in names)
+        known._names = names
+        known._whole = self._whole.among(known._nodes)
+        known._serving = known._finds_serving()
+        return known
+
+    def left_by(self, jobs: Iterable[RawJob]) -> Mapping[str, Resources]:
+        """What these running jobs leave of their nodes. A node of which they leave nothing is absent."""
+        left: dict[str, Resources | None] = {}
+        for job in jobs:
+            parts = self.held(job).allocation or (None,) * len(job.nodes)
+            for name, part in zip(job.nodes, parts, strict=True):
+                has = left.get(name, self.capacities.get(name))
+                left[name] = None if has is None or part is None else has.minus(part)
+        return {name: rest for name, rest in left.items() if rest is not None}
 
     def holding(self, job: RawJob) -> Holding | None:
         """What is known of a running job. None: nothing, or no node is shared."""
@@ -168,56 +168,48 @@ class SnapshotResources:
         )
 
     def asked(self, job: RawJob, *, urgent: bool) -> Asked:
-        """What a waiting job asks. An urgent one asks for as few nodes as it can do with."""
-        asked = self._in_one_way(job) if urgent and has_choice(job) else self._asked(job, urgent=urgent)
-        return replace(asked, uncounted=self._uncounted(job, asked)) if urgent else asked
-
-    def _in_one_way(self, job: RawJob) -> Asked:
-        """What an urgent job asks that is in several partitions, or wants nodes of one of several features.
-
-        One node may be any of them. Several nodes have to be in one partition and of one feature: those of
-        the job's hold, else those where most nodes could come free.
+        """What a waiting job asks. An urgent one asks for as few nodes as it can do with, and for more where
+        those could not come free.
         """
-        may_be_refused = _may_be_refused(job)
-        admitting = tuple(name for name in job.partitions if self._admits(name, job.limit_s, 1))
-        if admitting:
-            job = replace(job, partitions=admitting)
-        together = self._asked(job, urgent=True)
-        if not (admitting and has_choice(job)):
-            fits = any(self._admits(name, job.limit_s, together.node_count) for name in admitting)
-            return replace(together, admitted=fits or not may_be_refused)
-        ways = [(name, features) for name in job.partitions for features in alternatives(job.features)]
-        each = [
-            self._asked(replace(job, partitions=(name,), features=features), urgent=True)
-            for name, features in ways
-        ]
-        sets = [self._names if one.eligible_nodes is None else one.eligible_nodes for one in each]
-        if together.node_count == 1 and self._limits.keys().isdisjoint(job.partitions):
-            if any(one.demand is not None or one.node_count > 1 for one in (together, *each)):
-                return together
-            names = frozenset[str]().union(*sets)
-            return replace(together, eligible_nodes=None if names == self._names else names)
-        held = self._held.get(job.job_id, ())
+        if not urgent:
+            return self._asked(job, urgent=False)
+        asked = self._ways.asked(job)
+        if asked.eligible_nodes != frozenset() and self._may_have_others(job, asked):
+            asked = self._within_reach(job, asked)
+        return replace(asked, uncounted=self._uncounted(job, asked))
 
-        def rank(index: int) -> tuple[bool, bool, bool, int, int, bool]:
-            names, needed = sets[index], each[index].node_count
-            usable = names - self._unusable
-            serves, could_serve = len(usable) >= needed, len(names) >= needed
-            in_hold = bool(held) and names.issuperset(held)
-            unlimited = ways[index][0] not in self._limits
-            return in_hold, serves, could_serve, len(usable - self._kept), len(names), unlimited
+    @property
+    def _ways(self) -> UrgentWays:
+        return UrgentWays(
+            partial(self._asked, urgent=True),
+            lambda: self._reach,
+            names=self._names,
+            partitions=self._partitions,
+            limited=self._limits,
+        )
 
-        fitting = [
-            index
-            for index, (name, _) in enumerate(ways)
-            if self._admits(name, job.limit_s, each[index].node_count)
-        ]
-        best = max(fitting or range(len(each)), key=rank)
-        return replace(each[best], admitted=bool(fitting) or not may_be_refused)
+    def _may_have_others(self, job: RawJob, asked: Asked) -> bool:
+        """Whether an urgent job may run on more nodes than the fewest, or on nodes of other sizes."""
+        return job.job_id in self._details and job.task_count > asked.node_count
 
-    def _admits(self, partition: str, limit_s: float | None, node_count: int) -> bool:
-        found = self._partitions.get(partition)
-        return found is None or found.admits(limit_s, node_count)
+    def _within_reach(self, job: RawJob, asked: Asked) -> Asked:
+        """What an urgent job asks of the nodes of its hold, or of those that could come free, if the nodes
+        that it asks for could not.
+        """
+        hold = self._reach.held.get(job.job_id, frozenset())
+        names = self._names if asked.eligible_nodes is None else asked.eligible_nodes
+        if hold:
+            near = None if len(hold & names) >= asked.node_count else self._with_nodes(hold)
+        else:
+            within = self._reach.of(names, asked.demand)
+            near = None if len(within) >= asked.node_count else self._within_all
+        if near is None:
+            return asked
+        other = near._ways.asked(job)
+        there = near._names if other.eligible_nodes is None else other.eligible_nodes
+        admitted = any(self._ways.admits(one, job.limit_s, other.node_count) for one in job.partitions)
+        serves = admitted and len(there) >= other.node_count
+        return replace(other, eligible_nodes=there) if serves else asked
 
     def _asked(self, job: RawJob, *, urgent: bool) -> Asked:
         size = max(job.node_count, job.requested_node_count) if job.restarts else job.node_count
@@ -227,7 +219,7 @@ class SnapshotResources:
         first = self._partitions.get(job.partitions[0])
         defaults = self._job_defaults if first is None else self._job_defaults.in_partition(first)
         request = request_of(job, found, defaults)
-        fit = self._serving.fit(request)
+        fit = self._serving().fit(request)
         if fit.demand is None:
             # Whole nodes after all: Slurm may give the job more of them than the fewest.
             size = max(fit.node_count, size)
@@ -261,16 +253,16 @@ class SnapshotResources:
     def submitted(self, wanted: Submission) -> Asked:
         """What a job would ask that is submitted so: as few nodes as it can do with."""
         request = wanted.request
-        admitting = tuple(name for name in request.partitions if self._admits(name, wanted.limit_s, 1))
+        admitting = tuple(name for name in request.partitions if self._ways.admits(name, wanted.limit_s, 1))
         asked = self._submitted(
             replace(request, partitions=admitting or request.partitions), exclusive=wanted.exclusive
         )
-        fits = any(self._admits(name, wanted.limit_s, asked.node_count) for name in admitting)
+        fits = any(self._ways.admits(name, wanted.limit_s, asked.node_count) for name in admitting)
         return replace(asked, admitted=fits)
 
     def _submitted(self, request: JobRequest, *, exclusive: bool) -> Asked:
         if self._may_share(request.partitions, exclusive=exclusive):
-            fit = self._serving.fit(request)
+            fit = self._serving().fit(request)
             demand, eligible, size = fit.demand, fit.eligible, fit.node_count
         else:
             size = self._whole.size_for(request.node_count, request.cpu_count, request.partitions)
@@ -352,18 +344,6 @@ def _weights(partition: RawPartition) -> Mapping[str, float]:
         message = f"TRESBillingWeights of partition {partition.name} cannot be read (price: billing_weights)"
         raise Unreadable(message, command=("scontrol", "show", "partitions"), text="")
     return dict(partition.weights)
-
-
-def _may_be_refused(job: RawJob) -> bool:
-    """Whether a job may wait because no partition admits it. A QOS can override the limits of partitions;
-    then Slurm names another reason. Of a job in one partition, the reason is enough.
-    """
-    return len(job.partitions) > 1 and job.reason.startswith(("None", "SchedDefer", "Partition"))
-
-
-def has_choice(job: RawJob) -> bool:
-    """Whether the job may run in several partitions, or on nodes of one of several features."""
-    return len(job.partitions) > 1 or "[" in job.features
 
 
 def _uncounted_names(required: tuple[str, ...], features: str, node_count: int) -> list[str]:

@@ -51,6 +51,7 @@ class WholeServing:
         self, nodes: tuple[RawNode, ...], open_partitions: frozenset[str], *, parts_across_gpus: bool = False
     ) -> None:
         self._nodes = nodes
+        self._across_gpus = parts_across_gpus
         self._gres = {
             one.name: for_one_job(one.gres, across_gpus=parts_across_gpus) for one in nodes if one.gres
         }
@@ -61,6 +62,10 @@ class WholeServing:
         }
         # Most jobs of a queue ask for the same: the answer is worked out once.
         self.eligible: Callable[[WholeDemand], frozenset[str] | None] = lru_cache(maxsize=None)(self._serving)
+
+    def among(self, nodes: tuple[RawNode, ...]) -> "WholeServing":
+        """The same for some of the nodes."""
+        return WholeServing(nodes, self._open, parts_across_gpus=self._across_gpus)
 
     def least_size(self, raw: RawJob, size: int) -> int:
         """The least number of nodes that a waiting job asks for.

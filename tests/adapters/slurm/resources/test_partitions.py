@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
-from makeway.adapters.slurm.translate import kept_nodes
+from makeway.adapters.slurm.translate import kept_jobs
 from tests.adapters.slurm.fake_slurm import NOW_S, FakeSlurm, adapter_of, made_reservation
 from tests.adapters.slurm.jobs.raw_jobs import ANY, NODES, PENDING, RUNNING
 from tests.adapters.slurm.test_parse import ROW
@@ -60,7 +61,8 @@ def eligible(
         ),
         counts=counts,
     )
-    resources = resources.among_partitions(frozenset(kept), {job.job_id: held}, frozenset(unusable))
+    reach = Reach(kept=frozenset(kept), held={job.job_id: frozenset(held)}, unusable=frozenset(unusable))
+    resources = resources.within(lambda: reach)
     return resources.asked(job, urgent=True).eligible_nodes
 
 
@@ -182,14 +184,14 @@ def test_options_that_the_partition_does_not_admit(options: str, admitted: bool)
     assert SnapshotResources(all_nodes, CHOICE).submitted(wanted).admitted is admitted
 
 
-def test_the_nodes_of_jobs_that_may_not_leave_are_known() -> None:
+def test_the_jobs_that_may_not_leave_are_known() -> None:
     stays = replace(RUNNING, job_id="1", nodes=("n1", "n2"), requeueable=False)
     leaves = replace(RUNNING, job_id="2", nodes=("n3",), requeueable=True)
     completing = replace(stays, job_id="3", nodes=("n4",), state="COMPLETING")
     part = replace(leaves, job_id="4+0", nodes=("n5",), heterogeneous=True)
-    assert kept_nodes((stays, leaves, completing, part), (ANY,), NO_RULES) == {"n1", "n2", "n5"}
+    assert kept_jobs((stays, leaves, completing, part), (ANY,), NO_RULES) == (stays, part)
     closed = PartitionRules(closed=frozenset({"batch"}))
-    assert kept_nodes((leaves,), (ANY,), closed) == {"n3"}
+    assert kept_jobs((leaves,), (ANY,), closed) == (leaves,)
 
 
 def test_the_states_are_those_of_the_present_snapshot() -> None:

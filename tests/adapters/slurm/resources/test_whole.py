@@ -3,12 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+from makeway.adapters.slurm.nodes.choice import Asked
 from makeway.adapters.slurm.parse import gres
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawNode, RawPartition, nodes
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.details import JobDetails, details
 from makeway.adapters.slurm.resources.submission import submission
-from makeway.adapters.slurm.resources.view import Asked, SnapshotResources
+from makeway.adapters.slurm.resources.view import SnapshotResources
 from tests.adapters.slurm.jobs.raw_jobs import PENDING, raw_node
 from tests.adapters.slurm.resources.test_details import COUNTS, JOB, printed
 

@@ -1,0 +1,124 @@
+"""What an urgent job asks that has a choice: of several partitions, of features such as `[a|b]`, or of nodes.
+
+Slurm gives it the nodes that are free first. makeway has to know before which ones to free.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+from makeway.adapters.slurm.nodes.reach import Reach
+from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.resources.features import alternatives
+from makeway.policies.model import Resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a waiting job asks: see the fields of `Job` of the same names."""
+
+    node_count: int
+    node_count_max: int
+    demand: Resources | None
+    eligible_nodes: frozenset[str] | None
+    uncounted: str = ""
+    """What makeway cannot count of it, so that no node is chosen for it. Empty: it counts everything."""
+
+    admitted: bool = True
+    """Whether one of its partitions admits a job of its time limit and size."""
+
+    @property
+    def blocked_by(self) -> str:
+        """See `Job.blocked_by`."""
+        if not self.admitted:
+            return "a partition that admits it (MaxTime, MaxNodes)"
+        return f"nodes that makeway cannot choose ({self.uncounted})" if self.uncounted else ""
+
+
+class UrgentWays:
+    """Chooses between the ways in which an urgent job of one snapshot can be served.
+
+    Args:
+        ask: what an urgent job asks, whatever could come free.
+        reach: which nodes could come free.
+        names: those of all nodes.
+        partitions: the partitions by name.
+        limited: the partitions whose jobs may have so many CPUs of a node together.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[RawJob], Asked],
+        reach: Callable[[], Reach],
+        *,
+        names: frozenset[str],
+        partitions: Mapping[str, RawPartition],
+        limited: Collection[str],
+    ) -> None:
+        self._ask = ask
+        self._reach = reach
+        self._names = names
+        self._partitions = partitions
+        self._limited = frozenset(limited)
+
+    def asked(self, job: RawJob) -> Asked:
+        """What the urgent job asks."""
+        return self._in_one_way(job) if has_choice(job) else self._ask(job)
+
+    def _in_one_way(self, job: RawJob) -> Asked:
+        """What an urgent job asks that is in several partitions, or wants nodes of one of several features.
+
+        One node may be any of them. Several nodes have to be in one partition and of one feature: those of
+        the job's hold, else those where most nodes could come free.
+        """
+        may_be_refused = _may_be_refused(job)
+        admitting = tuple(name for name in job.partitions if self.admits(name, job.limit_s, 1))
+        if admitting:
+            job = replace(job, partitions=admitting)
+        together = self._ask(job)
+        if not (admitting and has_choice(job)):
+            fits = any(self.admits(name, job.limit_s, together.node_count) for name in admitting)
+            return replace(together, admitted=fits or not may_be_refused)
+        ways = [(name, features) for name in job.partitions for features in alternatives(job.features)]
+        each = [self._ask(replace(job, partitions=(name,), features=features)) for name, features in ways]
+        sets = [self._names if one.eligible_nodes is None else one.eligible_nodes for one in each]
+        if together.node_count == 1 and self._limited.isdisjoint(job.partitions):
+            if any(one.demand is not None or one.node_count > 1 for one in (together, *each)):
+                return together
+            names = frozenset[str]().union(*sets)
+            return replace(together, eligible_nodes=None if names == self._names else names)
+        reach = self._reach()
+        held = reach.held.get(job.job_id, frozenset())
+
+        def rank(index: int) -> tuple[bool, bool, bool, int, int, bool]:
+            names, needed = sets[index], each[index].node_count
+            usable = names - reach.unusable
+            serves, could_serve = len(usable) >= needed, len(names) >= needed
+            in_hold = bool(held) and names.issuperset(held)
+            unlimited = ways[index][0] not in self._limited
+            return in_hold, serves, could_serve, len(usable - reach.kept), len(names), unlimited
+
+        fitting = [
+            index
+            for index, (name, _) in enumerate(ways)
+            if self.admits(name, job.limit_s, each[index].node_count)
+        ]
+        best = max(fitting or range(len(each)), key=rank)
+        return replace(each[best], admitted=bool(fitting) or not may_be_refused)
+
+    def admits(self, partition: str, limit_s: float | None, node_count: int) -> bool:
+        """Whether a partition admits a job of that time limit and size."""
+        found = self._partitions.get(partition)
+        return found is None or found.admits(limit_s, node_count)
+
+
+def _may_be_refused(job: RawJob) -> bool:
+    """Whether a job may wait because no partition admits it. A QOS can override the limits of partitions;
+    then Slurm names another reason. Of a job in one partition, the reason is enough.
+    """
+    return len(job.partitions) > 1 and job.reason.startswith(("None", "SchedDefer", "Partition"))
+
+
+def has_choice(job: RawJob) -> bool:
+    """Whether the job may run in several partitions, or on nodes of one of several features."""
+    return len(job.partitions) > 1 or "[" in job.features
