@@ -239,7 +239,8 @@ class SnapshotResources:
         def demand_of(count: int) -> WholeDemand:
             return whole_demand(job, count, found, memory=self._counts.memory, cores=self._counts.shares)
 
-        least, eligible = self._whole.fewest(demand_of, least, most)
+        like = self._of_like_size(job, size, least, found, demand_of) if urgent else None
+        least, eligible = self._whole.fewest(demand_of, least, most) if like is None else like
         if urgent and len(self._names if eligible is None else eligible) < least:
             smallest = max(1, job.requested_node_count)
             largest = found.most_nodes if found is not None else None if smallest == 1 else smallest
@@ -249,6 +250,22 @@ class SnapshotResources:
             if uneven is not None:
                 least, eligible = uneven
         return Asked(node_count=least, node_count_max=max(size, least), demand=None, eligible_nodes=eligible)
+
+    def _of_like_size(
+        self,
+        job: RawJob,
+        size: int,
+        most: int,
+        found: JobDetails | None,
+        demand_of: Callable[[int], WholeDemand],
+    ) -> tuple[int, frozenset[str]] | None:
+        """See `WholeServing.of_like_size`. None also for a job of a fixed number of nodes, and where all
+        nodes are of one size. `most`: how many of the smallest nodes hold the job.
+        """
+        least = self._whole.least_of_largest(job, size)
+        if found is None or least >= most:
+            return None
+        return self._whole.of_like_size(demand_of, least, min(most, found.most_nodes or most))
 
     def submitted(self, wanted: Submission) -> Asked:
         """What a job would ask that is submitted so: as few nodes as it can do with."""

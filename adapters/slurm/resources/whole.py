@@ -8,7 +8,7 @@ from math import ceil
 from makeway.adapters.slurm.nodes.uneven import holding_together
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode
-from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
+from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer, overcommits
 from makeway.adapters.slurm.resources.features import alternatives, satisfying
 from makeway.adapters.slurm.resources.gpu_parts import for_one_job
 from makeway.adapters.slurm.resources.request import JobRequest
@@ -56,10 +56,13 @@ class WholeServing:
             one.name: for_one_job(one.gres, across_gpus=parts_across_gpus) for one in nodes if one.gres
         }
         self._open = open_partitions
-        self._least_cpus = {
-            name: min(one.cpu_count for one in nodes if name in one.partitions)
+        self._names = frozenset(one.name for one in nodes)
+        cpus = {
+            name: [one.cpu_count for one in nodes if name in one.partitions]
             for name in frozenset[str]().union(*(one.partitions for one in nodes))
         }
+        self._least_cpus = {name: min(counts) for name, counts in cpus.items()}
+        self._most_cpus = {name: max(counts) for name, counts in cpus.items()}
         # Most jobs of a queue ask for the same: the answer is worked out once.
         self.eligible: Callable[[WholeDemand], frozenset[str] | None] = lru_cache(maxsize=None)(self._serving)
 
@@ -80,6 +83,30 @@ class WholeServing:
         """How many nodes hold so many CPUs, and at least `least`."""
         least_cpus = min((self._least_cpus.get(name, 1) for name in partitions), default=1)
         return max(least, ceil(cpu_count / max(1, least_cpus)))
+
+    def least_of_largest(self, raw: RawJob, size: int) -> int:
+        """The least number of nodes that hold a waiting job if they are the largest of its partitions."""
+        most_cpus = max((self._most_cpus.get(name, 1) for name in raw.partitions), default=1)
+        return max(raw.requested_node_count or size, ceil(raw.cpu_count / max(1, most_cpus)))
+
+    def of_like_size(
+        self, demand_of: Callable[[int], WholeDemand], least: int, most: int
+    ) -> tuple[int, frozenset[str]] | None:
+        """A number of nodes between `least` and `most`, and the nodes of which any so many hold a job and no
+        fewer do. The number is the one with most such nodes, of equal ones the least. None: there is none.
+
+        On nodes of which some are larger, the job could leave one unused for which jobs had to leave.
+        """
+        found: tuple[int, frozenset[str]] | None = None
+        larger = frozenset[str]()
+        for size in range(least, min(most, len(self._nodes)) + 1):
+            eligible = self.eligible(demand_of(size))
+            names = self._names if eligible is None else eligible
+            like = names - larger
+            if len(like) >= size and (found is None or len(like) > len(found[1])):
+                found = size, like
+            larger |= names
+        return found
 
     def fewest(
         self, demand_of: Callable[[int], WholeDemand], least: int, most: int
@@ -210,10 +237,13 @@ def whole_demand(
     )
     if found is None:
         return demand
+    of_tasks = 0 if overcommits(raw) else tasks * raw.cpus_per_task
+    cpu_count = max(demand.cpu_count, of_tasks)
     demand = replace(
         demand,
+        cpu_count=cpu_count,
         threads_per_core=found.threads_per_core or 1,
-        core_count=_cores(demand.cpu_count, tasks, found) if cores else 0,
+        core_count=_cores(cpu_count, tasks, found) if cores else 0,
         temporary_disk_mb=found.temporary_disk_mb,
     )
     return _with_all_memory(demand, raw, found) if memory and found.takes_all else demand

@@ -10,7 +10,7 @@ import pytest
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.nodes.reach import Reach, reach_for
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.parse_cluster import RawPartition, RawReservation
+from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.resources.counting import Counting
 from makeway.adapters.slurm.resources.details import MemoryPer
 from makeway.adapters.slurm.resources.holdings import Holdings
@@ -134,6 +134,74 @@ def test_whole_nodes_of_other_sizes_are_asked_for() -> None:
     assert asked(job(20), Reach(), whole=True) == (2, frozenset({"fat", "n1"}))
     assert asked(job(20), Reach(kept=frozenset({"n1"})), whole=True) == (2, frozenset({"fat", "n2"}))
     assert asked(job(20), Reach(kept=frozenset({"fat"})), whole=True) == (3, SMALL)
+
+
+TINY = node("tiny", cpu_count=4, usable_cpu_count=4, core_count=4)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "changes", "kept", "found"),
+    [
+        # Two of the small ones, of which there are most: not one large one, nor three with the tiny one.
+        (12, {}, "", (2, SMALL)),
+        (9, {"task_count": 3, "cpus_per_task": 3}, "", (2, SMALL)),
+        # Any of them but the tiny one holds a job of one node, and the tiny one would be one of several.
+        (8, {}, "", (1, SMALL | {"fat"})),
+        (4, {}, "", (1, None)),
+        # Two of the small ones have 14 CPUs for tasks of 7, and the large one has as many.
+        (14, {"task_count": 2, "cpus_per_task": 7}, "", (2, SMALL)),
+        (12, {}, "n1 n2", (1, frozenset({"fat"}))),
+        (12, {}, "n1 n2 fat", (2, frozenset({"n3", "tiny"}))),
+        (13, {}, "n1 n2 fat", (2, SMALL)),
+        (24, {}, "", (3, SMALL)),
+        (24, {}, "n1", (2, frozenset({"fat", "n2"}))),
+    ],
+)
+def test_whole_nodes_are_of_one_size_so_that_none_is_held_in_vain(
+    tasks: int, changes: Mapping[str, Any], kept: str, found: Found
+) -> None:
+    assert asked_whole((*NODES, TINY), tasks, kept=kept, **changes) == found
+
+
+def asked_whole(nodes: tuple[RawNode, ...], tasks: int, *, kept: str = "", **changes: Any) -> Found:
+    """What an exclusive job asks. Slurm shows the number of nodes by the smallest one. A job runs on as few
+    nodes of its hold as it can.
+    """
+    smallest = min(one.cpu_count for one in nodes)
+    shown = {"node_count": -(-tasks // smallest), "tres": f"cpu={tasks},node=1"}
+    details = told(memory_per=MemoryPer.NODE, memory_mb=1.0, most_nodes=None)
+    resources = SnapshotResources(nodes, PARTITIONS, counts=SHARING, details={"7": details})
+    reach = Reach(kept=frozenset(kept.split()))
+    one = replace(job(tasks, **shown), **changes)
+    given = resources.within(lambda: reach).asked(one, urgent=True)
+    return given.node_count, given.eligible_nodes
+
+
+def cores(number: int, *names: str) -> tuple[RawNode, ...]:
+    return tuple(node(name, cpu_count=number, usable_cpu_count=number, core_count=number) for name in names)
+
+
+def test_the_size_is_chosen_of_which_there_are_most_nodes() -> None:
+    fat = frozenset({"a", "b"})
+    assert asked_whole((*cores(16, *fat), *cores(8, "c", "d")), 12) == (1, fat)
+    assert asked_whole((*cores(16, *fat), *cores(8, "c")), 12) == (1, fat)
+    # Four nodes of 4 cores are not enough for 24.
+    assert asked_whole((*cores(8, "a", "b", "c"), *cores(4, "d", "e", "f", "g")), 24) == (
+        3,
+        frozenset({"a", "b", "c"}),
+    )
+
+
+def test_a_task_is_on_one_node() -> None:
+    """Two nodes of 5 cores hold two tasks of 3 CPUs, not three."""
+    nodes = (*cores(16, "a"), *cores(5, "b", "c", "d"))
+    assert asked_whole(nodes, 9, task_count=3, cpus_per_task=3) == (1, frozenset({"a"}))
+    assert asked_whole(nodes, 9) == (2, frozenset({"b", "c", "d"}))
+
+
+def test_tasks_that_share_a_cpu_are_on_any_node() -> None:
+    assert asked_whole((*NODES, TINY), 1, task_count=12) == (1, None)
+    assert asked_whole((*NODES, TINY), 5, task_count=12) == (1, SMALL | {"fat"})
 
 
 def test_which_nodes_could_come_free() -> None:
