@@ -250,11 +250,11 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
         evicted_before = any(level.price_node_s != level.loss_node_s for level in answer.levels)
         what = "The loss of work" if evicted_before else "The least loss of work"
         out.print(f"{answer.shortage} more are needed. {what}, by deadline:\n")
-        out.print(_table(answer.levels))
+        out.print(_table(answer.levels, prices=evicted_before))
         if evicted_before:
             out.print(
-                "\nWhere jobs are compared, the loss of a job that was evicted before counts 4 times, and 9"
-                " times after two evictions. So another choice may lose less."
+                "\nJobs are compared by price: the loss of a job that was evicted before counts 4 times, and "
+                "9 times after two evictions. So another choice may lose less."
             )
     if answer.protected:
         out.print(f"\nProtected, with {sum(group.node_count for group in answer.protected)} nodes:")
@@ -264,10 +264,13 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
             out.print(f"  and {len(answer.protected) - NAMES_SHOWN} more")
 
 
-def _table(levels: tuple[LossLevel, ...]) -> Table:
+def _table(levels: tuple[LossLevel, ...], *, prices: bool) -> Table:
+    """A row for each level. `prices`: also by what the jobs are compared, where that is not the loss."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("deadline", justify="right", no_wrap=True)
     table.add_column("node-hours lost", justify="right", no_wrap=True)
+    if prices:
+        table.add_column("price (node-hours)", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("jobs that leave (nodes), and how")
     served = any(level.nodes for level in levels)
@@ -280,6 +283,7 @@ def _table(levels: tuple[LossLevel, ...]) -> Table:
         table.add_row(
             span(level.from_s),
             hours_text(loss),
+            *((hours_text(level.price_node_s),) if prices else ()),
             plain("█" * filled + "·" * (BAR_WIDTH - filled), style="red" if loss else "green"),
             plain(*_leavers(level)),
             *((plain(_shortened(level.nodes)),) if served else ()),

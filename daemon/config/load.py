@@ -103,6 +103,41 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
     return Config(path=path, settings=settings, adapter=adapter, policy=policy, policy_config=policy_config)
 
 
+def path_of(path: Path, name: str, default: Path) -> Path:
+    """What a configuration says for `journal` or `socket`, also if another of its settings cannot be used.
+
+    Args:
+        path: the file.
+        name: the key.
+        default: the path if the file does not have the key.
+
+    Raises:
+        ConfigError: every problem of the file, if it does not say what the path is.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from makeway.adapters.site.sections import FilePath, LoadContext
+    from makeway.daemon.config import schema as config_schema
+    from makeway.daemon.config import yaml_file as config_file
+
+    try:
+        found: Path = getattr(load(path).settings, name)
+    except config_file.ConfigError:
+        values = config_file.read(path).values
+        if name not in values and config_schema.Settings.model_fields.keys() >= values.keys():
+            return default
+        try:
+            found = TypeAdapter[Path](FilePath).validate_json(
+                json.dumps(values.get(name)), context=LoadContext(path.absolute().parent)
+            )
+        except ValidationError:
+            pass
+        else:
+            return found
+        raise
+    return found
+
+
 def open_adapter(
     section: "AdapterSection", factories: Mapping[str, AdapterFactory] = MappingProxyType({})
 ) -> Connection:
