@@ -203,9 +203,7 @@ def check_room(journal: Path) -> Iterator[Check]:
         return  # see `check_journal`
     left = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
     if left < ROOM_LEAST:
-        text = (
-            f"only {left >> 20} MB are left on its disk; makeway sends no command that it cannot write down"
-        )
+        text = f"only {left >> 20} MB are left on its disk; makeway sends only what it can write down"
         yield warning("journal", f"{printable(str(journal))}: {text}: make room")
 
 
