@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, span
+from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, protection, span
 from makeway.daemon.errors import UserError, counted, printable
 from makeway.daemon.estimate.actual_losses import RunLoss
 from makeway.daemon.inspect.explain import (
@@ -268,7 +268,9 @@ def _cells(candidate: Candidate, cluster: Cluster | None, *, priced: bool) -> tu
         "" if stays else hours_text(candidate.loss_node_s),
         *(("" if price_node_s is None else hours_text(price_node_s),) if priced else ()),
         "" if stays else span(candidate.delay_s),
-        candidate.note or (f"time measured ×{measured}" if measured else ""),
+        protection(candidate.note)
+        if stays
+        else candidate.note or (f"time measured ×{measured}" if measured else ""),
     )
     return tuple(plain(cell) for cell in cells)
 

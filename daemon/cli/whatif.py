@@ -13,7 +13,7 @@ from rich.table import Table
 
 from makeway.adapters.protocol import Adapter, AdapterError, SubmissionReader
 from makeway.daemon.cli.options import CONFIG_PATH
-from makeway.daemon.cli.text import WAYS, console, plain, span
+from makeway.daemon.cli.text import WAYS, console, plain, protection, span
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.control.joining import joined
 from makeway.daemon.control.report import LoopSettings
@@ -259,7 +259,9 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
     if answer.protected:
         out.print(f"\nProtected, with {sum(group.node_count for group in answer.protected)} nodes:")
         for group in answer.protected[:NAMES_SHOWN]:
-            out.print(plain(f"  {_jobs(group.job_ids)} ({_nodes(group.node_count)}): {group.reason}"))
+            out.print(
+                plain(f"  {_jobs(group.job_ids)} ({_nodes(group.node_count)}): {protection(group.reason)}")
+            )
         if len(answer.protected) > NAMES_SHOWN:
             out.print(f"  and {len(answer.protected) - NAMES_SHOWN} more")
 

@@ -230,7 +230,7 @@ class _Tally:
             answer=answer,
             ready_s=None if why_not else why.ready_s,
             started_s=max(started, default=None),
-            still_waiting=any(operation.phase is not Phase.CLOSED for operation in operations),
+            still_waiting=not started and any(one.phase is not Phase.CLOSED for one in operations),
             why=why_not,
         )
 

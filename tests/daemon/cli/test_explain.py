@@ -11,6 +11,7 @@ from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Checkpoint, Decision
 from makeway.policies.registry import POLICIES
 from makeway.policies.safety.prices import hours_text
+from tests.builders import cluster, node_names, running, urgent
 from tests.daemon.cli.program import HOSTILE, Program, decide
 from tests.fakes import FakeAdapter
 from tests.paths import EXAMPLE_POLICY
@@ -42,6 +43,18 @@ def test_explain_shows_candidates_costs_and_outcomes(
         ("checkpoint", "allowed", "accepted"),
         ("requeue", "allowed", "not sent"),
     ]
+
+
+def test_a_protected_job_stays_for_a_reason_in_words(
+    program: Program, adapter: FakeAdapter, config: Path, tmp_path: Path
+) -> None:
+    adapter.view = cluster(
+        4, urgent("u", 4, submit_s=990.0), running("old", node_names(4), preemptible=False)
+    )
+    decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
+    said = "not_preemptible: it is of no class that may be asked to leave"
+    assert said in program("explain", "last", "--config", config)
+    assert said in program("whatif", "--nodes", 4, "--config", config)
 
 
 def test_the_price_is_shown_where_the_policy_compares_by_it(

@@ -120,6 +120,17 @@ def test_in_act_mode_nothing_is_counted_before_jobs_leave(
     assert "No job had to leave." in printed(path, capsys)
 
 
+def test_a_job_that_runs_does_not_wait(tmp_path: Path) -> None:
+    """Its operation goes on until it ends."""
+    path = tmp_path / "j.sqlite"
+    alone = shared(URGENT, node_count=1)
+    decided(path, alone, Mode.ACT)
+    assert [(job.started_s, job.still_waiting) for job in summed_up(path).urgent] == [(None, True)]
+    runs = replace(URGENT, state=JobState.RUNNING, start_s=NOW_S + 1.0, nodes=("n0",))
+    decided(path, replace(alone, jobs=(runs,)), Mode.ACT, first_s=2.0)
+    assert [(job.started_s, job.still_waiting) for job in summed_up(path).urgent] == [(NOW_S + 1.0, False)]
+
+
 def without_choice(path: Path) -> None:
     """The journal of a makeway that did not record the choice."""
     with closing(sqlite3.connect(path)) as file:
