@@ -60,15 +60,15 @@ def _headline(name: str, measures: Measures, base: Measures | None) -> Headline:
 def _urgent(measures: Measures, base: Measures | None) -> str:
     urgent = measures.group(JobKind.ON_DEMAND)
     if not urgent.jobs:
-        return f"{_count(measures.group(ALL).jobs, 'job')}, none of them urgent."
+        return f"no job is urgent ({_count(measures.group(ALL).jobs, 'job')})."
     before = "" if base is None else f" ({base.group(JobKind.ON_DEMAND).on_time:,} without makeway)"
     return f"{urgent.on_time:,} of {_count(urgent.jobs, 'urgent job')} started on time{before}."
 
 
 def _waits(measures: Measures, base: Measures | None) -> str:
-    """A sentence each on the urgent jobs' waits, the cost, the other jobs, and the machine."""
+    """How long the urgent jobs waited, or all jobs if none is urgent. Empty: none of them started."""
     urgent = measures.group(JobKind.ON_DEMAND).jobs > 0
-    name, who = (JobKind.ON_DEMAND.value, "The urgent jobs") if urgent else (ALL, "They")
+    name, who = (JobKind.ON_DEMAND.value, "The urgent jobs") if urgent else (ALL, "All jobs")
     now_s = measures.group(name).wait_mean_s
     if now_s is None:
         return ""
