@@ -30,7 +30,7 @@ as long as the default of policy "eviction"."""
 
 
 def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arrival) -> Policy[HybridConfig]:
-    """One of the six policies: `collect` is what is done at the notice, `arrival` what is done at the arrival.
+    """One of the six policies, from what it does at the notice (`collect`) and at the arrival.
 
     `collect` None: nothing is done at the notice (section III-B-1, N).
     """
