@@ -310,9 +310,7 @@ def notes(history: PastPeriod) -> list[str]:
     left_out, workload = history.left_out, history.workload
     parts = sum("+" in job.job_id for job in workload.jobs)
     found = {
-        "jobs from before the measured time, which run, and of which only what they pay is measured": (
-            left_out.before
-        ),
+        "jobs from before the measured time, of which only what they pay counts": left_out.before,
         "jobs that end with the export, because they still ran": left_out.running,
         "jobs left out, because they never started": left_out.never_started,
         "urgent ones among these": left_out.urgent_never_started,
