@@ -76,11 +76,11 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
     from makeway.daemon.config import schema as config_schema
     from makeway.daemon.config import yaml_file as config_file
 
+    file = config_file.read(path)  # first: without a working directory a relative path has no folder
     if find_policy is None:
         from makeway.daemon.config import policy_finder
 
         find_policy = partial(policy_finder.find_policy, folder=path.absolute().parent)
-    file = config_file.read(path)
     problems: list[Problem] = []
     adapter = _choose_adapter(file, problems)
     # With an adapter that is not known, only the rest of the settings can be checked.

@@ -357,6 +357,17 @@ def taken_or_refused(folder: Path, text: bytes) -> None:
     assert all(problem.startswith(f"{folder}/makeway.yaml") for problem in problems)
 
 
+def test_a_working_directory_that_is_gone_is_one_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match=r"makeway\.yaml: cannot be read: No such file or directory"):
+        load(Path("makeway.yaml"))
+
+
 # One path of a file that cannot be used as a whole
 
 
