@@ -42,6 +42,8 @@ def ended_by(error: Exception) -> int | None:
         return complain([f"{_unwritten(error)}: cannot be written ({error.strerror})"])
     if isinstance(error, UserError):  # a message of several lines holds several problems
         return complain(str(error).splitlines(), error.exit_status)
+    if isinstance(error, FileNotFoundError) and not _in_a_folder():
+        return complain(["the working directory is gone; accepted: a start in another one"])
     # Policies cannot import the daemon: their errors have a base class of their own.
     from makeway.policies.contract import PolicyError
 
@@ -57,6 +59,15 @@ def complain(problems: Sequence[str], status: int = CANNOT_GO_ON) -> int:
         text = f"makeway: error: {printable(problem)}"
         click.echo(Priority.ERROR.mark(text) if for_journal else text, err=True)
     return status
+
+
+def _in_a_folder() -> bool:
+    """Whether this process has a working directory that is still there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _unwritten(error: OSError) -> str:

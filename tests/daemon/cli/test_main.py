@@ -191,6 +191,17 @@ def test_a_daemon_with_a_new_mistake_in_its_file_still_shows_its_state(
         assert program("pause", "--config", config) == ""
 
 
+def test_a_working_directory_that_is_gone_is_one_line(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    said = "the working directory is gone; accepted: a start in another one"
+    assert program.refused("summary", "--journal", "j") == said
+
+
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
 def test_a_terminal_that_lacks_a_character_shows_a_similar_one(errors: str) -> None:
     code = (
