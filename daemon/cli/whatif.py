@@ -17,7 +17,7 @@ from makeway.daemon.cli.text import WAYS, console, plain, protection, span
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.control.joining import joined
 from makeway.daemon.control.report import LoopSettings
-from makeway.daemon.errors import UserError, printable
+from makeway.daemon.errors import UserError, counted, printable
 from makeway.daemon.estimate.prices import with_class_reports
 from makeway.daemon.inspect.loss_curves import Leaver, LossLevel
 from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, question_like, what_if
@@ -235,8 +235,8 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
         wanted, free = f" with {question.demand.text} on each", "have room"
     out.print(
         plain(
-            f"{_nodes(question.node_count)}{wanted} within {span(question.deadline_s)}: "
-            f"{answer.node_count_free} {free} ({_nodes(answer.node_count_up)} are up)."
+            f"{counted(question.node_count, 'node')}{wanted} within {span(question.deadline_s)}: "
+            f"{answer.node_count_free} {free} ({counted(answer.node_count_up, 'node')} are up)."
         )
     )
     if question.blocked_by:
@@ -260,7 +260,9 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
         out.print(f"\nProtected, with {sum(group.node_count for group in answer.protected)} nodes:")
         for group in answer.protected[:NAMES_SHOWN]:
             out.print(
-                plain(f"  {_jobs(group.job_ids)} ({_nodes(group.node_count)}): {protection(group.reason)}")
+                plain(
+                    f"  {_jobs(group.job_ids)} ({counted(group.node_count, 'node')}): {protection(group.reason)}"
+                )
             )
         if len(answer.protected) > NAMES_SHOWN:
             out.print(f"  and {len(answer.protected) - NAMES_SHOWN} more")
@@ -313,10 +315,6 @@ def _leaver(leaver: Leaver, level: LossLevel) -> str:
 def _shortened(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     return ", ".join(names[:NAMES_SHOWN]) + more
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
 
 
 def _jobs(job_ids: tuple[str, ...]) -> str:
