@@ -259,11 +259,8 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
     if answer.protected:
         out.print(f"\nProtected, with {sum(group.node_count for group in answer.protected)} nodes:")
         for group in answer.protected[:NAMES_SHOWN]:
-            out.print(
-                plain(
-                    f"  {_jobs(group.job_ids)} ({counted(group.node_count, 'node')}): {protection(group.reason)}"
-                )
-            )
+            which = f"{_jobs(group.job_ids)} ({counted(group.node_count, 'node')})"
+            out.print(plain(f"  {which}: {protection(group.reason)}"))
         if len(answer.protected) > NAMES_SHOWN:
             out.print(f"  and {len(answer.protected) - NAMES_SHOWN} more")
 

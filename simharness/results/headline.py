@@ -95,9 +95,8 @@ def _cost(measures: Measures) -> str:
         of = "" if total.preempted == total.evictions else f" of {format_count(total.preempted, 'job')}"
         parts.append(f"{format_count(total.evictions, 'eviction')}{of} {lost}")
     if total.shrinks:
-        parts.append(
-            f"{format_count(total.shrinks, 'shrink')} took nodes from {format_count(total.shrunk, 'malleable job')}"
-        )
+        lenders = format_count(total.shrunk, "malleable job")
+        parts.append(f"{format_count(total.shrinks, 'shrink')} took nodes from {lenders}")
     if total.overhead_node_hours:
         spent = _node_hours(total.overhead_node_hours, measures)
         parts.append(f"checkpoints and repeated setups took {spent}")
