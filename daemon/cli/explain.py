@@ -221,7 +221,10 @@ def _measured_cells(actual: RunLoss | None) -> tuple[str, str]:
 
 
 def _render_rationale(why: Rationale, stored: StoredDecision, out: Console) -> None:
+    notices = () if stored.cluster is None else stored.cluster.notices
     job = "Urgent job" if is_urgent(why, stored.cluster) else "Job"
+    if any(notice.notice_id == why.for_job_id for notice in notices):
+        job = "Announced job"
     left_s = max(0.0, why.deadline_s - stored.at_s)
     out.print()
     out.print(
