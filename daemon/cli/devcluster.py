@@ -60,6 +60,9 @@ def up(options: UpOptions) -> None:
         spec = replace(spec, gpus=dict.fromkeys(spec.nodes, _gpus(options.gpus)))
     folder = options.folder or default_folder(options.version_root)
     _require_own(folder)
+    if not folder.parent.is_dir():
+        where, above = printable(str(folder)), printable(str(folder.parent))
+        raise UserError(f"{where}: there is no folder {above}; make it first")
     with _user_errors():
         cluster = devcluster.up(spec, folder)
     year, month = cluster.version

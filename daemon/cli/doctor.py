@@ -10,7 +10,7 @@ import click
 
 from makeway.adapters.site.checks import Check, Level
 from makeway.daemon.config.load import AdapterFactory, load
-from makeway.daemon.errors import printable
+from makeway.daemon.errors import counted, printable
 from makeway.daemon.inspect.doctor import examine
 
 STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
@@ -51,9 +51,5 @@ def render(checks: tuple[Check, ...], counts: Counter[Level], path: Path) -> Non
         table.add_row(plain(check.level, style=STYLES[check.level]), plain(check.name), plain(check.text))
     out = console()
     out.print(table)
-    found = [
-        f"{counts[level]} {level}{'' if counts[level] == 1 else 's'}"
-        for level in (Level.PROBLEM, Level.WARNING)
-        if counts[level]
-    ]
+    found = [counted(counts[level], level) for level in (Level.PROBLEM, Level.WARNING) if counts[level]]
     out.print(plain("", f"{printable(str(path))}: {' and '.join(found) or 'all is well'}."))

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, span
+from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, protection, span
 from makeway.daemon.errors import UserError, counted, printable
 from makeway.daemon.estimate.actual_losses import RunLoss
 from makeway.daemon.inspect.explain import (
@@ -221,7 +221,10 @@ def _measured_cells(actual: RunLoss | None) -> tuple[str, str]:
 
 
 def _render_rationale(why: Rationale, stored: StoredDecision, out: Console) -> None:
+    notices = () if stored.cluster is None else stored.cluster.notices
     job = "Urgent job" if is_urgent(why, stored.cluster) else "Job"
+    if any(notice.notice_id == why.for_job_id for notice in notices):
+        job = "Announced job"
     left_s = max(0.0, why.deadline_s - stored.at_s)
     out.print()
     out.print(
@@ -268,7 +271,9 @@ def _cells(candidate: Candidate, cluster: Cluster | None, *, priced: bool) -> tu
         "" if stays else hours_text(candidate.loss_node_s),
         *(("" if price_node_s is None else hours_text(price_node_s),) if priced else ()),
         "" if stays else span(candidate.delay_s),
-        candidate.note or (f"time measured ×{measured}" if measured else ""),
+        protection(candidate.note)
+        if stays
+        else candidate.note or (f"time measured ×{measured}" if measured else ""),
     )
     return tuple(plain(cell) for cell in cells)
 

@@ -4,6 +4,7 @@
 A module is imported when its command is run, or listed by `--help`; no other command imports it.
 """
 
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 
 import click
@@ -46,6 +47,22 @@ class JoinedCommands(click.Group):
         for point in entry_points(group=GROUP, name=cmd_name):
             return _load(point)
         return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first argument names.
+
+        Raises:
+            UsageError: there is none; the message has the most similar name, of all commands.
+        """
+        name = args[0]
+        unknown = not name.startswith("-") and self.get_command(ctx, name) is None
+        if unknown and not ctx.resilient_parsing:
+            near = get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 def _load(point: EntryPoint) -> click.Command:

@@ -4,8 +4,6 @@
 """
 
 import atexit
-import errno
-import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from makeway.daemon.cli.control import handover, pause, poke, resume
+from makeway.daemon.cli.ending import complain, ended_by, show_any_character
 from makeway.daemon.cli.joined import JoinedCommands
 from makeway.daemon.cli.options import (
     CONFIG_PATH,
@@ -30,12 +29,11 @@ from makeway.daemon.cli.options import (
     resources,
     socket_option,
 )
-from makeway.daemon.errors import CANNOT_GO_ON, UserError, printable
+from makeway.daemon.errors import CANNOT_GO_ON
 
 if TYPE_CHECKING:
     from makeway.daemon.config.load import AdapterFactory
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -340,59 +338,26 @@ def run_cli(
         arguments: the command line without the program's name.
         factories: ways to open a cluster, by the adapter's name, that replace its own.
     """
+    show_any_character(sys.stdout, sys.stderr)
     try:
         result = cli.main(
             args=list(arguments), prog_name="makeway", standalone_mode=False, obj=Shell(factories=factories)
         )
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return CANNOT_GO_ON
     except click.UsageError as error:
         where = f" (see `{error.ctx.command_path} --help`)" if error.ctx is not None else ""
-        return _complain(error.format_message() + where)
+        return complain([" ".join(error.format_message().split()) + where])
     except click.ClickException as error:
-        return _complain(error.format_message())
+        return complain([" ".join(error.format_message().split())])
     except click.Abort:
         return 130
-    except BrokenPipeError:  # the reader of the output is gone
-        _write_no_more()
-        return 1
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _NO_ROOM:
-            return _complain(f"{_unwritten(error)}: cannot be written ({error.strerror})")
-        if not _is_the_users(error):
+        if (status := ended_by(error)) is None:
             raise
-        return _complain(str(error), getattr(error, "exit_status", CANNOT_GO_ON))
+        return status
     return result if isinstance(result, int) else 0
-
-
-def _unwritten(error: OSError) -> str:
-    """Where there was no room: a file, or standard output, which has no name."""
-    if error.filename is None:
-        _write_no_more()
-    return str(error.filename or "standard output")
-
-
-def _write_no_more() -> None:
-    """Nothing may go to standard output any more, not even at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _is_the_users(error: Exception) -> bool:
-    """Whether the user can mend it. Policies cannot import the daemon: they have a base class of
-    their own.
-    """
-    from makeway.policies.contract import PolicyError
-
-    return isinstance(error, UserError | PolicyError)
-
-
-def _complain(message: str, status: int = CANNOT_GO_ON) -> int:
-    """One line on standard error for each line of the message. Returns the exit status."""
-    from makeway.daemon.service.systemd import Priority, goes_to_journal
-
-    for_journal = goes_to_journal(sys.stderr, os.environ)
-    for line in message.splitlines() or ["unknown error"]:
-        text = f"makeway: error: {printable(line)}"
-        click.echo(Priority.ERROR.mark(text) if for_journal else text, err=True)
-    return status
 
 
 if __name__ == "__main__":

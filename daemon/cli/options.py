@@ -94,8 +94,11 @@ def from_config(config: Path | None, name: str, default: Path) -> Path:
     """A path that a configuration says. Without one: the default configuration's if there is one, else
     `default`.
 
+    A mistake elsewhere in the file does not matter: the daemon that runs goes on with its old settings, and
+    its status says what is wrong with the new ones.
+
     Raises:
-        UserError: the configuration cannot be used, or the default one cannot be read.
+        UserError: the configuration cannot be read, or does not say this path.
     """
     if config is None:
         try:
@@ -106,7 +109,6 @@ def from_config(config: Path | None, name: str, default: Path) -> Path:
             raise UserError(
                 f"{CONFIG_PATH}: cannot be read: {error.strerror}; accepted: --{name} FILE instead"
             ) from error
-    from makeway.daemon.config.load import load
+    from makeway.daemon.config.load import path_of
 
-    path: Path = getattr(load(config or CONFIG_PATH).settings, name)
-    return path
+    return path_of(config or CONFIG_PATH, name, default)

@@ -98,7 +98,7 @@ def _render_urgent(found: DecisionSummary, out: Console) -> None:
     out.print(plain(f"{counted(len(urgent), 'urgent job')} asked for nodes: {found_answers}."))
     expected = sum(1 for job in urgent if job.expected_on_time)
     on_time = sum(1 for job in urgent if job.started_on_time)
-    waiting = sum(1 for job in urgent if job.started_s is None and job.still_waiting)
+    waiting = sum(1 for job in urgent if job.still_waiting)
     by = "by plain Slurm" if not found.acted else "with makeway" if not found.observed else "in fact"
     out.print(
         plain(

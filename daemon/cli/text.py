@@ -11,6 +11,7 @@ from makeway.daemon.errors import printable
 from makeway.daemon.estimate.actual_losses import Cost
 from makeway.policies.model import Method
 from makeway.policies.safety.prices import hours_text
+from makeway.policies.safety.protection import Refusal
 
 PIPE_COLUMNS = 160
 """Width of the output if it is not a terminal."""
@@ -21,6 +22,19 @@ WAYS = {
     Method.SHRINK: "shrunk",
 }
 """How a job leaves, for tables."""
+_STAYS = {
+    Refusal.URGENT: "it is urgent itself",
+    Refusal.NOT_PREEMPTIBLE: "it is of no class that may be asked to leave",
+    Refusal.PROTECTED_USER: "limits.protected_users",
+    Refusal.PROTECTED_ACCOUNT: "limits.protected_accounts",
+    Refusal.PROTECTED_QOS: "limits.protected_qos",
+    Refusal.PROTECTED_PARTITION: "limits.protected_partitions",
+    Refusal.NOT_RUNNING: "it does not run, or not any more",
+    Refusal.MIN_RUNTIME: "it has run for less than limits.min_runtime_s",
+    Refusal.MIN_PROGRESS: "it was requeued, and has worked for less than limits.min_progress_s since",
+    Refusal.PER_JOB: "it was evicted as often as limits.evictions_per_job allows",
+}
+"""Why a job may not be asked to leave, for tables: in words, with the setting that says so."""
 POSIX_FROM_S = 1e9
 """Instants from here on are dates; smaller ones are seconds of a trace."""
 
@@ -44,6 +58,12 @@ def span(seconds: float) -> str:
     hours, rest = divmod(whole, 3600)
     minutes, left = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+def protection(reason: str) -> str:
+    """Why a job or the jobs of a group stay: the word of the log, and what it means."""
+    name = reason.rpartition(": ")[2]  # of a group, one job is named first
+    return f"{reason}: {_STAYS[Refusal(name)]}" if name in _STAYS else reason
 
 
 def hours(cost: Cost) -> str:

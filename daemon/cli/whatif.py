@@ -13,11 +13,11 @@ from rich.table import Table
 
 from makeway.adapters.protocol import Adapter, AdapterError, SubmissionReader
 from makeway.daemon.cli.options import CONFIG_PATH
-from makeway.daemon.cli.text import WAYS, console, plain, span
+from makeway.daemon.cli.text import WAYS, console, plain, protection, span
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.control.joining import joined
 from makeway.daemon.control.report import LoopSettings
-from makeway.daemon.errors import UserError, printable
+from makeway.daemon.errors import UserError, counted, printable
 from makeway.daemon.estimate.prices import with_class_reports
 from makeway.daemon.inspect.loss_curves import Leaver, LossLevel
 from makeway.daemon.inspect.whatif import WhatIfAnswer, WhatIfQuestion, question_like, what_if
@@ -235,8 +235,8 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
         wanted, free = f" with {question.demand.text} on each", "have room"
     out.print(
         plain(
-            f"{_nodes(question.node_count)}{wanted} within {span(question.deadline_s)}: "
-            f"{answer.node_count_free} {free} ({_nodes(answer.node_count_up)} are up)."
+            f"{counted(question.node_count, 'node')}{wanted} within {span(question.deadline_s)}: "
+            f"{answer.node_count_free} {free} ({counted(answer.node_count_up, 'node')} are up)."
         )
     )
     if question.blocked_by:
@@ -250,24 +250,28 @@ def render(answer: WhatIfAnswer, out: Console) -> None:
         evicted_before = any(level.price_node_s != level.loss_node_s for level in answer.levels)
         what = "The loss of work" if evicted_before else "The least loss of work"
         out.print(f"{answer.shortage} more are needed. {what}, by deadline:\n")
-        out.print(_table(answer.levels))
+        out.print(_table(answer.levels, prices=evicted_before))
         if evicted_before:
             out.print(
-                "\nWhere jobs are compared, the loss of a job that was evicted before counts 4 times, and 9"
-                " times after two evictions. So another choice may lose less."
+                "\nJobs are compared by price: the loss of a job that was evicted before counts 4 times, and "
+                "9 times after two evictions. So another choice may lose less."
             )
     if answer.protected:
         out.print(f"\nProtected, with {sum(group.node_count for group in answer.protected)} nodes:")
         for group in answer.protected[:NAMES_SHOWN]:
-            out.print(plain(f"  {_jobs(group.job_ids)} ({_nodes(group.node_count)}): {group.reason}"))
+            which = f"{_jobs(group.job_ids)} ({counted(group.node_count, 'node')})"
+            out.print(plain(f"  {which}: {protection(group.reason)}"))
         if len(answer.protected) > NAMES_SHOWN:
             out.print(f"  and {len(answer.protected) - NAMES_SHOWN} more")
 
 
-def _table(levels: tuple[LossLevel, ...]) -> Table:
+def _table(levels: tuple[LossLevel, ...], *, prices: bool) -> Table:
+    """A row for each level. `prices`: also by what the jobs are compared, where that is not the loss."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("deadline", justify="right", no_wrap=True)
     table.add_column("node-hours lost", justify="right", no_wrap=True)
+    if prices:
+        table.add_column("price (node-hours)", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("jobs that leave (nodes), and how")
     served = any(level.nodes for level in levels)
@@ -280,6 +284,7 @@ def _table(levels: tuple[LossLevel, ...]) -> Table:
         table.add_row(
             span(level.from_s),
             hours_text(loss),
+            *((hours_text(level.price_node_s),) if prices else ()),
             plain("█" * filled + "·" * (BAR_WIDTH - filled), style="red" if loss else "green"),
             plain(*_leavers(level)),
             *((plain(_shortened(level.nodes)),) if served else ()),
@@ -307,10 +312,6 @@ def _leaver(leaver: Leaver, level: LossLevel) -> str:
 def _shortened(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
     return ", ".join(names[:NAMES_SHOWN]) + more
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
 
 
 def _jobs(job_ids: tuple[str, ...]) -> str:

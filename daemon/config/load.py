@@ -76,11 +76,11 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
     from makeway.daemon.config import schema as config_schema
     from makeway.daemon.config import yaml_file as config_file
 
+    file = config_file.read(path)  # first: without a working directory a relative path has no folder
     if find_policy is None:
         from makeway.daemon.config import policy_finder
 
         find_policy = partial(policy_finder.find_policy, folder=path.absolute().parent)
-    file = config_file.read(path)
     problems: list[Problem] = []
     adapter = _choose_adapter(file, problems)
     # With an adapter that is not known, only the rest of the settings can be checked.
@@ -101,6 +101,41 @@ def load(path: Path, find_policy: Callable[[str], Policy[Any]] | None = None) ->
     assert chosen is not None
     policy, policy_config = chosen
     return Config(path=path, settings=settings, adapter=adapter, policy=policy, policy_config=policy_config)
+
+
+def path_of(path: Path, name: str, default: Path) -> Path:
+    """What a configuration says for `journal` or `socket`, also if another of its settings cannot be used.
+
+    Args:
+        path: the file.
+        name: the key.
+        default: the path if the file does not have the key.
+
+    Raises:
+        ConfigError: every problem of the file, if it does not say what the path is.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    from makeway.adapters.site.sections import FilePath, LoadContext
+    from makeway.daemon.config import schema as config_schema
+    from makeway.daemon.config import yaml_file as config_file
+
+    try:
+        found: Path = getattr(load(path).settings, name)
+    except config_file.ConfigError:
+        values = config_file.read(path).values
+        if name not in values and config_schema.Settings.model_fields.keys() >= values.keys():
+            return default
+        try:
+            found = TypeAdapter[Path](FilePath).validate_json(
+                json.dumps(values.get(name)), context=LoadContext(path.absolute().parent)
+            )
+        except ValidationError:
+            pass
+        else:
+            return found
+        raise
+    return found
 
 
 def open_adapter(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeGuard
@@ -65,7 +66,7 @@ def _of_file(path: Path) -> Policy[Any]:
     if len(found) != 1:
         names = ", ".join(sorted(policy.name for policy in found.values())) or "none"
         raise registry.UnknownPolicy(
-            f"{where}: it defines {names}; accepted: exactly one makeway.policies.contract.Policy"
+            f"{where}: it defines {names}; accepted: exactly one Policy of makeway.policies.api"
         )
     return _sound(next(iter(found.values())), where)
 
@@ -107,7 +108,7 @@ def _of_package(value: str, load: Callable[[], object]) -> Policy[Any]:
         raise registry.UnknownPolicy(f"{where}: {type(error).__name__}: {error}") from error
     if not _is_policy(policy):
         raise registry.UnknownPolicy(
-            f"{where}: accepted: a makeway.policies.contract.Policy, not a {type(policy).__name__}"
+            f"{where}: accepted: a Policy of makeway.policies.api, not a {type(policy).__name__}"
         )
     return _sound(policy, where)
 
@@ -117,7 +118,7 @@ def _is_policy(value: object) -> TypeGuard[Policy[Any]]:
 
 
 def _sound(policy: Policy[Any], where: str) -> Policy[Any]:
-    """The policy, if its name and settings can be used.
+    """The policy, if its name, its settings and its function can be used.
 
     Raises:
         UnknownPolicy: they cannot.
@@ -135,4 +136,21 @@ def _sound(policy: Policy[Any], where: str) -> Policy[Any]:
         raise registry.UnknownPolicy(
             f"{where}: its config_type needs a default for every setting ({error})"
         ) from error
+    if not _takes_two(policy.decide):
+        raise registry.UnknownPolicy(
+            f"{where}: its decide cannot be called; accepted: a function of a cluster and settings"
+        )
     return policy
+
+
+def _takes_two(function: object) -> bool:
+    """Whether it can be called with two arguments. True too where Python does not know the parameters."""
+    if not callable(function):
+        return False
+    try:
+        signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        pass
+    return True

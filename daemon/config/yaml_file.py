@@ -1,8 +1,8 @@
 """Reads the YAML of a configuration: plain values, and the line of every key.
 
-Accepted: mappings with text keys, lists, text, whole and decimal numbers, true, false and null. Refused, each
-    with its
-line: a repeated key, anchors and aliases, merge keys, tags, numbers that are not finite. Dates stay text.
+Accepted: mappings with text keys, lists, text, whole and decimal numbers, true, false and null. Dates stay
+text. Refused, each with its line: a repeated key, anchors and aliases, merge keys, tags, numbers that are not
+finite or begin with a 0, which YAML reads as octal.
 """
 
 import math
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.reader import ReaderError
 
 from makeway.daemon.errors import UserError, printable
 
@@ -21,6 +22,17 @@ if TYPE_CHECKING:
 
 SIZE_LIMIT = 1 << 20
 """Largest configuration, in bytes."""
+
+_HINTS = {
+    "found character '\\t'": "indent with spaces",
+    "mapping values are not": "look here and above for a key without its colon, or a text to be quoted",
+    "could not find expected ':'": "a key needs a colon and a blank after it",
+    "expected <block end>": "the line is not indented like the lines to which it belongs",
+    "but found another document": "one document is expected: remove the line `---`",
+    "found unexpected end of stream": "a quote is opened and not closed",
+}
+"""What to do about the beginning of what the reader of YAML says."""
+_OCTAL = re.compile(r"[-+]?0[0-7_]+")
 
 Key = tuple[str | int, ...]
 """The path to a value: keys and list positions."""
@@ -90,11 +102,8 @@ def read(path: Path) -> ConfigFile:
         root = yaml.compose(text, Loader=_Loader)
         reader = _Reader()
         values: Any = {} if root is None else reader.value(root, ())
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError((f"{name}:{line}: not YAML: {printable(error.problem or str(error))}",)) from error
     except yaml.YAMLError as error:
-        raise ConfigError((f"{name}: not YAML: {printable(str(error))}",)) from error
+        raise ConfigError((f"{name}:{_why_not_yaml(error, text)}",)) from error
     except RecursionError:
         raise ConfigError((f"{name}: nested too deeply",)) from None
     if values is None:
@@ -109,6 +118,23 @@ def read(path: Path) -> ConfigFile:
         )
     file.refuse(reader.problems)
     return file
+
+
+def _why_not_yaml(error: yaml.YAMLError, text: bytes) -> str:
+    """`LINE: what is wrong there`, and what to do about the mistakes that are made most often."""
+    if isinstance(error, ReaderError):
+        code = f"{error.character:#04x}"
+        if error.encoding == "unicode":  # then its position counts characters
+            line = text.decode(errors="replace").count("\n", 0, error.position) + 1
+            return f"{line}: not YAML: the character {code} is not accepted"
+        line = text.count(b"\n", 0, error.position) + 1
+        return f"{line}: not {error.encoding}: byte {code}; save the file as UTF-8"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return f"1: not YAML: {printable(str(error))}"
+    line = error.problem_mark.line + 1 if error.problem_mark else 1
+    problem = printable(error.problem or str(error))
+    hint = next((f"; {hint}" for start, hint in _HINTS.items() if problem.startswith(start)), "")
+    return f"{line}: not YAML: {problem}{hint}"
 
 
 class _Loader(yaml.SafeLoader):
@@ -176,6 +202,10 @@ class _Reader:
             )
         if isinstance(value, str) and not _encodable(value):
             return self._refuse(key, "this is not valid Unicode: half of a surrogate pair")
+        if isinstance(value, int) and _OCTAL.fullmatch(node.value):
+            return self._refuse(
+                key, f"{node.value} is not accepted: YAML reads it as {value}; leave out the 0"
+            )
         if isinstance(value, float) and not math.isfinite(value):
             return self._refuse(key, f"{value} is not accepted: a finite number is expected")
         if value is not None and not isinstance(value, str | int | float):

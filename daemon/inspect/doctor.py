@@ -29,6 +29,8 @@ from makeway.policies.model import Cluster, JobKind, Limits, NodeState
 
 UNIT_FOLDERS = frozenset({Path("/var/lib/makeway"), Path("/run/makeway")})
 """Folders that deploy/makeway.service creates when it starts."""
+ROOM_LEAST = 64 << 20
+"""Bytes on the journal's disk below which the daemon may soon not be able to write."""
 _METRICS_WAIT_S = 2.0
 _METRICS_BYTES = 1 << 22
 """How much of an answer is read."""
@@ -49,6 +51,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
         ),
         *check_user(settings.journal),
         check_journal(settings.journal, used_by_own=own),
+        *check_room(settings.journal),
         check_socket(settings.socket, used_by_own=own),
         *check_metrics(settings.metrics, running=running is not None),
         *check_hooks(settings.hooks),
@@ -190,6 +193,18 @@ def check_journal(path: Path, *, used_by_own: bool = False) -> Check:
         rows = f"{counted(len(unreadable), 'row')} cannot be read"
         return warning("journal", f"{where}: {rows}, first: {printable(unreadable[0])}")
     return ok("journal", f"{where}: writable, {counted(count, 'operation')} open")
+
+
+def check_room(journal: Path) -> Iterator[Check]:
+    """Whether the disk of the journal is nearly full. The daemon takes nothing that it cannot write down."""
+    try:
+        disk = os.statvfs(journal.parent)
+    except OSError:
+        return  # see `check_journal`
+    left = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
+    if left < ROOM_LEAST:
+        text = f"only {left >> 20} MB are left on its disk; makeway sends only what it can write down"
+        yield warning("journal", f"{printable(str(journal))}: {text}: make room")
 
 
 def check_socket(path: Path, *, used_by_own: bool = False) -> Check:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from makeway.daemon.control.metric_table import RATIONALE_METRICS, RationaleMetric
 from makeway.daemon.errors import UserError, printable
+from makeway.daemon.inspect.departures import decided_for
 from makeway.daemon.inspect.losses import ExplainedLoss, losses_of
 from makeway.daemon.journal.codec import StoredCommand, StoredDecision
 from makeway.daemon.journal.store import Journal
@@ -21,11 +22,16 @@ from makeway.policies.model import (
     Method,
     Rationale,
     Requeue,
+    Reserve,
     Shrink,
 )
 
 LAST = "last"
 """Names the latest decision."""
+ALLOWED = "allowed"
+"""The verdict of the arbiter on an action that it does not refuse."""
+NOT_BEGUN = "nothing was begun then: makeway was paused, or another daemon led"
+"""Why nothing became of a decision that the arbiter allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,14 +170,14 @@ def _explained(stored: StoredDecision, journal: Journal) -> list[ExplainedAction
         verdicts = ["unknown: the snapshot was not kept"] * len(actions)
     else:
         verdicts = [
-            "allowed" if verdict.refusal is None else f"refused: {verdict.refusal} ({verdict.detail})"
+            ALLOWED if verdict.refusal is None else f"refused: {verdict.refusal} ({verdict.detail})"
             for verdict in arbitrate(actions, stored.cluster)
         ]
     return [
         ExplainedAction(
             action=action,
             verdict=verdict,
-            outcome=_outcome(action, stored, journal),
+            outcome=_outcome(action, stored, journal, allowed=verdict == ALLOWED),
         )
         for action, verdict in zip(actions, verdicts, strict=True)
     ]
@@ -188,13 +194,15 @@ def _as_decided(sent: Action, decided: Action) -> Action:
     return replace(sent, run=None) if isinstance(sent, Checkpoint | Cancel | Shrink) else sent
 
 
-def _outcome(action: Action, stored: StoredDecision, journal: Journal) -> str:
+def _outcome(action: Action, stored: StoredDecision, journal: Journal, *, allowed: bool) -> str:
     """The answer to the last command for an action of a decision, or why none was sent, if that is known."""
     commands = journal.commands_of(action.job_id, stored.at_s)
     sent = [command for command in commands if _as_decided(command.action, action) == action]
     if sent:
         return _answer(sent[-1])
     why = _why_not_sent(action, stored, journal)
+    if not why and allowed and not _was_begun(action, stored, journal):
+        why = NOT_BEGUN
     return f"not sent ({why})" if why else "not sent"
 
 
@@ -210,6 +218,18 @@ def _why_not_sent(action: Action, stored: StoredDecision, journal: Journal) -> s
         if task.action == action and task.issued_s is None
     )
     return next(noted, "")
+
+
+def _was_begun(action: Action, stored: StoredDecision, journal: Journal) -> bool:
+    """Whether the decision opened or changed an operation for the job of the action. True too if it holds no
+    nodes for the job: there is then nothing to begin.
+    """
+    if not any(
+        isinstance(one, Reserve) and one.job_id == action.for_job_id for one in stored.decision.actions
+    ):
+        return True
+    operations = journal.operations_since(stored.at_s)
+    return any((action.for_job_id, stored.at_s) in decided_for(operation) for operation in operations)
 
 
 def _answer(command: StoredCommand) -> str:

@@ -24,6 +24,7 @@ from makeway.daemon.inspect.departures import (
     greatest_first,
     loss_as_made,
 )
+from makeway.daemon.inspect.explain import NOT_BEGUN
 from makeway.daemon.inspect.losses import expected_cost
 from makeway.daemon.inspect.summary_values import (
     UNKNOWN,
@@ -230,7 +231,7 @@ class _Tally:
             answer=answer,
             ready_s=None if why_not else why.ready_s,
             started_s=max(started, default=None),
-            still_waiting=any(operation.phase is not Phase.CLOSED for operation in operations),
+            still_waiting=not started and any(one.phase is not Phase.CLOSED for one in operations),
             why=why_not,
         )
 
@@ -330,7 +331,7 @@ def _why_not(
         if verdict.action.for_job_id == why.for_job_id and not verdict.allowed
     ]
     if not refused:
-        return UrgentAnswer.NONE, "nothing was begun then: makeway was paused, or another daemon led"
+        return UrgentAnswer.NONE, NOT_BEGUN
     # One refusal takes the other actions with it; without one of its own, another component was refused.
     first = min(refused, key=lambda verdict: verdict.refusal is Refusal.GROUP)
     return answer, f"{first.refusal}: {first.detail}"

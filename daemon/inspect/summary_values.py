@@ -41,7 +41,7 @@ class UrgentJobSummary:
     started_s: float | None
     """When it started. None: no start was seen."""
     still_waiting: bool
-    """Whether its operation is still open, so that a start may yet come."""
+    """Whether no start was seen and its operation is still open, so that a start may yet come."""
     why: str = ""
     """Why no job leaves for it, in words. Empty: it is served."""
 

@@ -9,9 +9,8 @@ Differs from the paper:
     is free when the last of its jobs has left, and counts only for jobs that it can serve. A prediction is
     never shorter than the site's minimum run time, and never longer than the time limit. The cluster's
     scheduler does its own backfilling, and may start a job ahead of the first of the queue because it
-    expects a job
-    that started early to stay longer: such a job also leaves when the start that was promised to the first
-    one is due.
+    expects a job that started early to stay longer: such a job also leaves when the start that was promised
+    to the first one is due.
 """
 
 import math

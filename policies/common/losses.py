@@ -157,8 +157,8 @@ def departures(
 ) -> tuple[tuple[Job, Method], ...]:
     """The jobs that the evictions among the actions make leave, and how, if they begin at `at_s`. None: now.
 
-    Who was to leave after a regular checkpoint is killed then, if that checkpoint is complete before and the
-    next one is too late. It has saved its work at that checkpoint.
+    A job that was to leave after a regular checkpoint is killed, if that checkpoint is complete before `at_s`
+    and the next one would be too late. Its work is then saved up to that checkpoint.
     """
     jobs = cluster.jobs_by_id()
     found: list[tuple[Job, Method]] = []
@@ -190,7 +190,7 @@ def _saved_before(job: Job, now_s: float, at_s: float, latest_s: float) -> float
 def evictions_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | None = None) -> int:
     """What the evictions among the actions cost together if they begin at `at_s`, in node-seconds. None: now.
 
-    See `departures` for who is killed only because of the delay.
+    See `departures` for the jobs that are killed only because of the delay.
     """
     instant_s = cluster.now_s if at_s is None else at_s
     return sum(cost_node_s(job, method, instant_s) for job, method in departures(actions, cluster, at_s))
@@ -199,7 +199,7 @@ def evictions_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | 
 def evictions_loss_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | None = None) -> int:
     """Node-seconds of work that the evictions among the actions lose if they begin at `at_s`. None: now.
 
-    See `departures` for who is killed only because of the delay.
+    See `departures` for the jobs that are killed only because of the delay.
     """
     instant_s = cluster.now_s if at_s is None else at_s
     return sum(

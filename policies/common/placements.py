@@ -28,7 +28,7 @@ def fitting(
 ) -> tuple[Placement, ...]:
     """The placements of the right size (Algorithm 2, line 1): those with at least `node_count` usable nodes
     that contain no other such one. If a job gets whole placements and some have exactly `node_count`, only
-    those. The smallest come first, then it is the cluster's order.
+    those. The smallest come first; equal ones are in the order of the cluster.
 
     If the cluster has no placements, or none is large enough: one placement of all nodes that are up.
 

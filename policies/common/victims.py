@@ -129,7 +129,9 @@ def remembered_groups(
     excluded: AbstractSet[str],
     memo: Memo,
 ) -> tuple[VictimGroup, ...]:
-    """The same, found once for all urgent jobs of a decision to which the same nodes and jobs are open."""
+    """`victim_groups`, found once for all urgent jobs of a decision to which the same nodes and jobs are
+    open.
+    """
     machine, jobs = _Machine.of(cluster), cluster.jobs_by_id()
     key = (
         "groups",

@@ -25,11 +25,15 @@ Arrival = Callable[[Request, HybridConfig], Proposal]
 """What is done when an on-demand job has arrived and its free and held nodes are too few."""
 
 HANDOVER_S = 90.0
-"""On shared nodes: see `decide_each`. It is as much as by policy "eviction" by default."""
+"""Seconds in which an urgent job waits for what another one leaves of a shared node: see `decide_each`. It is
+as long as the default of policy "eviction"."""
 
 
 def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arrival) -> Policy[HybridConfig]:
-    """One of the six. `collect` None: nothing is done at the notice (section III-B-1, N)."""
+    """One of the six policies, from what it does at the notice (`collect`) and at the arrival.
+
+    `collect` None: nothing is done at the notice (section III-B-1, N).
+    """
 
     def decide(cluster: Cluster, config: HybridConfig) -> Decision:
         served = decide_each(
@@ -57,6 +61,7 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
 
 
 def _while_on_time(request: Request, config: HybridConfig, arrival: Arrival) -> Proposal:
+    """What is proposed at the arrival; after the deadline, that the job waits."""
     if request.late:
         return no_room(
             request,

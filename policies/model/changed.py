@@ -19,6 +19,7 @@ def changed(value: _Value, /, **changes: object) -> _Value:
 
     Raises:
         KeyError: the class has no field of that name.
+        TypeError: the class derives something when a value is made, or has fewer than two fields.
     """
     cls = value.__class__
     setters, values_of = _KNOWN.get(cls) or _KNOWN.setdefault(cls, _slots(cls))

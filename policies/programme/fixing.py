@@ -48,8 +48,11 @@ the search gives up when it has taken as long as that."""
 _MANY = 500
 """From so many states on it pays to look for those that others beat."""
 _LEVELS = np.arange(16) / 16
+"""The quantiles of the steps on whose two sides states are compared: see `_Search._undominated`."""
 _GROWTH = 2.5
+"""By what a guess is raised that no choice keeps."""
 _SLACK = 1e-9
+"""What is added to a guess for rounding errors of the bound, as a share of it."""
 
 
 def best_plans(
@@ -155,13 +158,14 @@ def _search(problem: FixingProblem, most_states: float) -> _Found | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _States:
-    """What can be reached with some of the items, by nodes and steps."""
+    """What can be reached with some of the items, by nodes and steps. All arrays have one entry a state."""
 
     key: NDArray[np.int64]
     """Nodes * (steps + 1) + steps: each occurs once."""
     price: NDArray[np.int64]
     """The least composite price."""
     deviation: NDArray[np.float64]
+    """By how much the items so far deviate from the bound together."""
     origin: NDArray[np.int64]
     """Index of the state of the last undecided item that it comes from."""
 
@@ -304,10 +308,11 @@ class _Search:
         return replace(found, origin=np.arange(len(order)))
 
     def _undominated(self, key: NDArray[np.int64], price: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Without states that another one beats whatever follows: no fewer nodes, no more loss, fewer steps.
+        """Which states to keep: all but those that another one beats whatever follows, by no fewer nodes, no
+        more loss and fewer steps.
 
-        Only some of them are found: those with a better one on the other side of one of a few numbers of
-        steps. `key` is in ascending order.
+        Only some of the beaten ones are found: those with a better one on the other side of one of a few
+        numbers of steps. `key` is in ascending order.
         """
         width = self.problem.steps + 1
         steps, loss = (key % width)[::-1], (price // self.problem.weights.loss)[::-1]
@@ -319,7 +324,7 @@ class _Search:
         return stays[::-1]
 
     def _completed(self, states: _States, index: int, way: int) -> None:
-        """Keeps the best of the choices that end with this item, if it is better than earlier ones."""
+        """Keep the best of the choices that end with this item, if it is better than earlier ones."""
         problem = self.problem
         steps = states.key % (problem.steps + 1)
         cost = problem.costs(states.price, steps)

@@ -251,6 +251,8 @@ def experiment_of(options: ReplayOptions) -> "Experiment":
 
     if not options.poll > 0:
         raise ExperimentError(f"--poll {options.poll:g}: accepted: more than 0 seconds")
+    if options.urgent_share is not None and not 0 <= options.urgent_share <= 1:  # click takes `nan`
+        raise ExperimentError(f"--urgent {options.urgent_share:g}: accepted: a share from 0 to 1")
     if options.start_smaller and options.backfill == "conservative":
         raise ExperimentError(
             "--start-smaller with --backfill conservative: accepted: none, easy, easy-cqsim"

@@ -19,11 +19,14 @@ class InvariantViolated(Exception):
 class InvariantChecker:
     """Looks at a machine before and after each pass of its scheduler.
 
-    Raises `InvariantViolated` if a node is held twice or lost, or on shared nodes if jobs hold more of any
-    resource of a node than it has; if node-seconds are; if a job starts before it
-    may, or on nodes that are reserved for others; on a machine of partitions, if it starts on no partition of
-    its size; and elsewhere, with EASY backfilling, if the reservation of the queue's first job is put off
-    though nothing but the scheduler has acted.
+    Raises `InvariantViolated`:
+
+    - if a node is held twice or lost, or, on shared nodes, if jobs hold more of a resource than a node has;
+    - if node-seconds are lost, or counted twice;
+    - if a job starts before it may, or on nodes that are reserved for others;
+    - on a machine of partitions, if a job starts on no partition of its size;
+    - elsewhere, with EASY backfilling, if the reservation of the queue's first job is put off though nothing
+      but the scheduler has acted.
     """
 
     def __init__(self, machine: SimMachine) -> None:

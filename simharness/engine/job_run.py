@@ -19,8 +19,8 @@ class JobRun:
 
     `nodes` is the set that it holds, 0 while pending. `reservation` is what it is bound to: if there is none
     of that name, the cluster has lost it, and keeps the job from starting. `past_sizes` are those that the
-    present run had before. `elapsed` times are seconds of the
-    present run without the time spent in checkpoints on demand.
+    present run had before. `elapsed` times are seconds of the present run without the time spent in
+    checkpoints on demand.
 
     Three values say how the time limit of the present run came about. `unshrunk_walltime_s` is what it was at
     the full size, before anything was added to it; None: the run has not been shrunk. `raised_s` is what

@@ -29,6 +29,8 @@ class StorageSettings:
 
 @dataclass(slots=True)
 class _Transfer:
+    """One checkpoint that is being written."""
+
     remaining_gb: float
     cap_gb_s: float
     rate_gb_s: float

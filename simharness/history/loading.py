@@ -310,18 +310,18 @@ def notes(history: PastPeriod) -> list[str]:
     left_out, workload = history.left_out, history.workload
     parts = sum("+" in job.job_id for job in workload.jobs)
     found = {
-        "run but are not measured, except for what they pay, because they are from before": left_out.before,
-        "end with the export, because they still ran": left_out.running,
-        "left out, because they never started": left_out.never_started,
-        "of these urgent": left_out.urgent_never_started,
-        "left out, because they ran for less than a second": left_out.too_short,
-        "left out, because they ended before the measured time": left_out.earlier,
-        "left out, because they could start only after the measured time": left_out.later,
-        "left out, because they need more than the machine has": len(workload.impossible),
-        "parts of heterogeneous jobs, which start apart from each other here": parts,
-        "malleable, but keep their size, because they share nodes": left_out.rigid,
+        "jobs from before the measured time, of which only what they pay counts": left_out.before,
+        "jobs that end with the export, because they still ran": left_out.running,
+        "jobs left out, because they never started": left_out.never_started,
+        "urgent ones among these": left_out.urgent_never_started,
+        "jobs left out, because they ran for less than a second": left_out.too_short,
+        "jobs left out, because they ended before the measured time": left_out.earlier,
+        "jobs left out, because they could start only after the measured time": left_out.later,
+        "jobs left out, because they need more than the machine has": len(workload.impossible),
+        "jobs that are parts of heterogeneous jobs, and start apart from each other here": parts,
+        "malleable jobs that keep their size, because they share nodes": left_out.rigid,
     }
-    lines = [f"jobs {text}: {count:,}" for text, count in found.items() if count]
+    lines = [f"{text}: {count:,}" for text, count in found.items() if count]
     if not any(job.kind is JobKind.ON_DEMAND and job.submit_s >= 0 for job in workload.jobs):
         lines.append("no job of the measured time is urgent: see the classes")
     return lines

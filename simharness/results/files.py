@@ -44,6 +44,7 @@ def write_file(path: Path, text: str) -> None:
     """
     try:
         with replacing(path) as part:
-            part.write_text(text, encoding="utf-8")
+            # It may quote the name of a file that is not UTF-8.
+            part.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UserError(f"{printable(str(path))}: cannot be written ({error.strerror or error})") from error

@@ -18,6 +18,11 @@ class Unit(StrEnum):
     FACTOR = "factor"
 
 
+def format_count(count: int, noun: str) -> str:
+    """`1 node`, `2,000 nodes`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def format_number(value: Number, unit: Unit) -> str:
     """The number in words that people use: `-` for None, 66.7%, 2.31 h; node-hours go without their unit."""
     if value is None:

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from makeway.policies.model import JobKind
-from makeway.simharness.results.formats import Unit, format_duration, format_number, format_percent
+from makeway.simharness.results.formats import (
+    Unit,
+    format_count,
+    format_duration,
+    format_number,
+    format_percent,
+)
 from makeway.simharness.results.measures import ALL, GroupMeasures, Measures
 from makeway.simharness.results.tables import NO_MAKEWAY, column_names
 
@@ -60,15 +66,15 @@ def _headline(name: str, measures: Measures, base: Measures | None) -> Headline:
 def _urgent(measures: Measures, base: Measures | None) -> str:
     urgent = measures.group(JobKind.ON_DEMAND)
     if not urgent.jobs:
-        return f"{_count(measures.group(ALL).jobs, 'job')}, none of them urgent."
+        return f"no job is urgent ({format_count(measures.group(ALL).jobs, 'job')})."
     before = "" if base is None else f" ({base.group(JobKind.ON_DEMAND).on_time:,} without makeway)"
-    return f"{urgent.on_time:,} of {_count(urgent.jobs, 'urgent job')} started on time{before}."
+    return f"{urgent.on_time:,} of {format_count(urgent.jobs, 'urgent job')} started on time{before}."
 
 
 def _waits(measures: Measures, base: Measures | None) -> str:
-    """A sentence each on the urgent jobs' waits, the cost, the other jobs, and the machine."""
+    """How long the urgent jobs waited, or all jobs if none is urgent. Empty: none of them started."""
     urgent = measures.group(JobKind.ON_DEMAND).jobs > 0
-    name, who = (JobKind.ON_DEMAND.value, "The urgent jobs") if urgent else (ALL, "They")
+    name, who = (JobKind.ON_DEMAND.value, "The urgent jobs") if urgent else (ALL, "All jobs")
     now_s = measures.group(name).wait_mean_s
     if now_s is None:
         return ""
@@ -86,12 +92,11 @@ def _cost(measures: Measures) -> str:
         lost = "lost no work"
         if total.lost_node_hours:
             lost = f"lost {_node_hours(total.lost_node_hours, measures)}{_resource_hours(total)}"
-        of = "" if total.preempted == total.evictions else f" of {_count(total.preempted, 'job')}"
-        parts.append(f"{_count(total.evictions, 'eviction')}{of} {lost}")
+        of = "" if total.preempted == total.evictions else f" of {format_count(total.preempted, 'job')}"
+        parts.append(f"{format_count(total.evictions, 'eviction')}{of} {lost}")
     if total.shrinks:
-        parts.append(
-            f"{_count(total.shrinks, 'shrink')} took nodes from {_count(total.shrunk, 'malleable job')}"
-        )
+        lenders = format_count(total.shrunk, "malleable job")
+        parts.append(f"{format_count(total.shrinks, 'shrink')} took nodes from {lenders}")
     if total.overhead_node_hours:
         spent = _node_hours(total.overhead_node_hours, measures)
         parts.append(f"checkpoints and repeated setups took {spent}")
@@ -140,7 +145,3 @@ def _use(measures: Measures, base: Measures | None) -> str:
     before = "" if then is None else f" (without: {format_number(then, Unit.SHARE)})"
     name = "Useful dominant shares" if measures.shared else "Useful utilisation"
     return f"{name} {format_number(now, Unit.SHARE)}{before}."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -14,7 +14,7 @@ from makeway.simharness.results.figures.pictures import (
     MARK_STYLES,
     toggle_names,
 )
-from makeway.simharness.results.formats import Unit, format_duration, format_number
+from makeway.simharness.results.formats import Unit, format_count, format_duration, format_number
 from makeway.simharness.results.measures import ALL, Measures, MeasureSettings
 from makeway.simharness.results.page import ReportSwitch
 
@@ -50,16 +50,12 @@ def caption(measures: Measures) -> str:
     """One replay in a line, above its pictures."""
     urgent, total = measures.group(JobKind.ON_DEMAND), measures.group(ALL)
     parts = [f"{urgent.on_time:,} of {urgent.jobs:,} urgent jobs on time"] if urgent.jobs else []
-    parts += [_counted(total.evictions, "eviction")] if total.evictions else []
-    parts += [_counted(total.shrinks, "shrink")] if total.shrinks else []
+    parts += [format_count(total.evictions, "eviction")] if total.evictions else []
+    parts += [format_count(total.shrinks, "shrink")] if total.shrinks else []
     if measures.utilisation is not None:
         name = "dominant shares held" if measures.shared else "utilisation"
         parts.append(f"{name} {format_number(measures.utilisation, Unit.SHARE)}")
     return ", ".join(parts)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def window_note(windows: GanttWindows | None) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from makeway.daemon.config.policy_finder import find_policy
 from makeway.daemon.config.suggestion import closest
-from makeway.daemon.errors import UserError
+from makeway.daemon.errors import OneProblem
 from makeway.policies.contract import Policy
 from makeway.policies.model import JobKind, Limits, Resources
 from makeway.simharness.engine.cluster import SimCluster
@@ -32,7 +32,7 @@ SAMPLE = "sample"
 SAMPLE_STORAGE = StorageSettings(aggregate_gb_s=20.0, node_gb_s=2.0)
 
 
-class ExperimentError(UserError):
+class ExperimentError(OneProblem):
     """An experiment that cannot be run. The message names the option, its value and what is accepted."""
 
 

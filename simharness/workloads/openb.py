@@ -94,7 +94,10 @@ def read_pods(path: Path, *, skip_bad: bool = False) -> OpenbPods:
             job.job_id = f"{name}.{times}"
         jobs[job.job_id] = job
     if not jobs:
-        raise TraceError(f"{path}: no pod that ran ({dropped} never did, {damage.lines} damaged)")
+        raise TraceError(
+            f"{path}: no pod that ran ({dropped} never did, {damage.lines} damaged); accepted: pods that "
+            "have run"
+        )
     ordered = sorted(jobs.values(), key=attrgetter("submit_s"))
     return OpenbPods(jobs=ordered, dropped=dropped, bad=damage.lines)
 
@@ -123,9 +126,9 @@ def read_nodes(path: Path, *, model: str | None = None, count: int | None = None
         if model is None or row["model"] == model:
             nodes.append(_resources(cpus // 1000, memory_mb, gpus, row["model"]))
     if not nodes or len(nodes) < (count or 1):
-        known = ", ".join(sorted(models - {""})) or "none"
+        known = ", ".join(sorted(models - {""}))
         which = "nodes" if model is None else f"nodes with model {shown(model)}"
-        accepted = f"{count or 1} or more, of the models {known}"
+        accepted = f"{count or 1} or more" + (f", of the models {known}" if known else "")
         raise TraceError(f"{path}: it has {len(nodes)} {which}; accepted: {accepted}")
     return tuple(nodes[:count])
 
@@ -191,7 +194,9 @@ def _rows(path: Path, columns: Sequence[str], damage: _Damage) -> Iterator[tuple
             elif len(cells) == len(names):
                 yield reader.line_num, dict(zip(names, cells, strict=True))
             elif cells:
-                damage.found(reader.line_num, f"{len(cells)} of {len(names)} columns")
+                damage.found(
+                    reader.line_num, f"{len(cells)} of {len(names)} columns; accepted: what the header names"
+                )
 
 
 def _header(path: Path, names: Sequence[str] | None, columns: Sequence[str]) -> Sequence[str]:

@@ -11,7 +11,7 @@ from itertools import islice
 from math import inf, isfinite
 from pathlib import Path
 
-from makeway.daemon.errors import OneProblem
+from makeway.daemon.errors import OneProblem, counted
 from makeway.simharness.workloads.text_files import DAMAGE, FileKind, TextFile, open_text, shown
 
 FIELDS = (
@@ -263,8 +263,8 @@ def _complaint(text: str) -> str:
     """What is wrong with a job line that is not sound."""
     fields = text.split()
     if len(fields) != len(FIELDS):
-        plural = "" if len(fields) == 1 else "s"
-        return f"{len(fields)} field{plural} ('{shown(text)}'); accepted: 18 numbers, or a comment after ';'"
+        count = counted(len(fields), "field")
+        return f"{count} ('{shown(text)}'); accepted: 18 numbers, or a comment after ';'"
     for index, value in enumerate(fields):
         accepted = _accepted(index, value)
         if accepted:

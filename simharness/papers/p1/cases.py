@@ -30,7 +30,7 @@ from makeway.simharness.run.experiment import policy_config
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.mira import NARROW_MIDPLANES, SCHEMES, Scheme, on_mira, with_checkpoints
-from makeway.simharness.workloads.partitions import Partitions, read_partitions
+from makeway.simharness.workloads.partitions import MIDPLANE_NODES, Partitions, read_partitions
 from makeway.simharness.workloads.synthesis import mark_urgent
 from makeway.simharness.workloads.trace import read_trace
 
@@ -172,10 +172,10 @@ def compute(trial: P1Trial) -> P1Result:
             (entry.job.runtime_s - job.runtime_s) * job.node_count
             for entry, job in zip(record.jobs, jobs, strict=True)
         )
-        * 512
+        * MIDPLANE_NODES
         / 3600,
-        overhead_node_hours=sum(entry.overhead_node_s for entry in record.jobs) * 512 / 3600,
-        lost_node_hours=sum(entry.lost_node_s for entry in record.jobs) * 512 / 3600,
+        overhead_node_hours=sum(entry.overhead_node_s for entry in record.jobs) * MIDPLANE_NODES / 3600,
+        lost_node_hours=sum(entry.lost_node_s for entry in record.jobs) * MIDPLANE_NODES / 3600,
         unfinished=sum(1 for entry in record.jobs if entry.end_s is None),
     )
 

@@ -33,7 +33,7 @@ RTJ_LIMIT = Fraction(6, 5)
 STEP = Fraction(1, 10)
 """By how much the limit is loosened where no schedule keeps it."""
 SMALLEST_PART = 10
-"""Each part of an interrupted job has at least this fraction of its work: a tenth (eq. 51)."""
+"""Each part of an interrupted job has at least one in so many parts of its work: a tenth (eq. 51)."""
 _EXACT_SCALE = 10**12
 _SCALE = 10**11
 """Slowdowns are whole numbers to the solver: multiples of 1 / scale, exact where the runtimes allow it."""

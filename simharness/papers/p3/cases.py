@@ -5,9 +5,8 @@ checkpoint-based one is policy "ckpt-backfill" over the same EASY; in addition, 
 they are written. Every job can checkpoint, as the paper assumes (section 3.1).
 
 Reference:
-    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), section
-    4 (metrics),
-    4.1 (p), 4.2 (alpha) and 5.2 (overhead).
+    Niu et al., "Employing Checkpoint to Improve Job Scheduling in Large-Scale Systems" (JSSPP 2012), sections
+    4 (metrics), 4.1 (p), 4.2 (alpha) and 5.2 (overhead).
 
 Differs from the paper:
     A checkpoint and a restart take half of T_extend each, but a restart no more than half of the job's run

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from makeway.daemon.errors import counted
 from makeway.simharness.papers.common.claims import Claim
 from makeway.simharness.papers.common.figures import BarSeries, HoverCurve, bar_figure, draw_lines
 from makeway.simharness.papers.common.page import FigurePanels, PageSection, PaperPage, TextGrid, page_html
@@ -149,8 +150,7 @@ def facts(cases: Sequence[P5Result]) -> tuple[str, ...]:
 
 def _draws(cases: Sequence[P5Result]) -> str:
     """How many draws of the kinds of jobs there are."""
-    count = len({case.seed for case in cases})
-    return f"{count} draw{'' if count == 1 else 's'}"
+    return counted(len({case.seed for case in cases}), "draw")
 
 
 def table_ii(means: P5Means) -> TextGrid:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from makeway.daemon.errors import counted
 from makeway.policies.model import JobKind
 from makeway.simharness.engine.records import MarkKind, ReplayRecord, RunEnding, Segment
 from makeway.simharness.results.figures.axes import INK, TimeScale, add_tools, base_figure, style_time
@@ -363,7 +364,9 @@ def _wait_columns(record: ReplayRecord, waits: Sequence[UrgentWait], scale: Time
             "submit": [wait.submit_s - scale.zero_s for wait in waits],
             "start": [wait.start_s - scale.zero_s for wait in waits],
             "lane": [wait.lane for wait in waits],
-            "job": [f"{job.job_id}, {job.user or 'no user'}, {job.node_count} nodes" for job in jobs],
+            "job": [
+                f"{job.job_id}, {job.user or 'no user'}, {counted(job.node_count, 'node')}" for job in jobs
+            ],
             "from": [scale.text(wait.submit_s) for wait in waits],
             "waited": [
                 format_duration(wait.start_s - wait.submit_s) + ("" if wait.started else ", never started")

@@ -105,10 +105,19 @@ def test_without_options_the_folder_is_the_users_own(
     assert run("up") == 0
     assert calls.specs == [DevSpec(expansion=True)]
     assert capsys.readouterr().out.endswith("    makeway devcluster down\n")
+    (tmp_path / "chroot").mkdir()
     assert run("up", "--version-root", str(tmp_path / "chroot")) == 0
     assert calls.specs[1].root == str(tmp_path / "chroot")
     assert calls.folders == [tmp_path / "own", tmp_path / "chroot" / "own"]
     assert f"makeway devcluster down --folder {tmp_path}/chroot/own\n" in capsys.readouterr().out
+
+
+def test_a_mistyped_folder_makes_no_tree(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("up", "--folder", str(tmp_path / "no" / "c")) == 2
+    said = f"makeway: error: {tmp_path}/no/c: there is no folder {tmp_path}/no; make it first\n"
+    assert (calls.specs, capsys.readouterr().err) == ([], said)
 
 
 def test_an_interrupt_ends_a_start(calls: Calls, tmp_path: Path) -> None:

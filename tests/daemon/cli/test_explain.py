@@ -1,6 +1,7 @@
 """`makeway explain`: candidates, costs and outcomes of a stored decision."""
 
-from dataclasses import fields
+from contextlib import closing
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.metric_table import RATIONALE_METRICS
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Checkpoint, Decision
-from makeway.policies.registry import POLICIES
+from makeway.policies.model import Checkpoint, Decision, Notice
+from makeway.policies.registry import POLICIES, find
 from makeway.policies.safety.prices import hours_text
+from tests.builders import cluster, node_names, running, urgent
 from tests.daemon.cli.program import HOSTILE, Program, decide
 from tests.fakes import FakeAdapter
 from tests.paths import EXAMPLE_POLICY
@@ -42,6 +44,29 @@ def test_explain_shows_candidates_costs_and_outcomes(
         ("checkpoint", "allowed", "accepted"),
         ("requeue", "allowed", "not sent"),
     ]
+
+
+def test_a_protected_job_stays_for_a_reason_in_words(
+    program: Program, adapter: FakeAdapter, config: Path, tmp_path: Path
+) -> None:
+    adapter.view = cluster(
+        4, urgent("u", 4, submit_s=990.0), running("old", node_names(4), preemptible=False)
+    )
+    decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
+    said = "not_preemptible: it is of no class that may be asked to leave"
+    assert said in program("explain", "last", "--config", config)
+    assert said in program("whatif", "--nodes", 4, "--config", config)
+
+
+def test_an_announced_job_is_called_so(program: Program, tmp_path: Path) -> None:
+    notice = Notice(
+        notice_id="n-1", user="beam", node_count=4, walltime_s=600.0, announced_s=990.0, expected_s=1600.0
+    )
+    view = replace(cluster(4, running("old", node_names(4))), notices=(notice,))
+    policy = find("cup-paa")
+    with closing(Journal(tmp_path / "j.sqlite")) as journal:
+        journal.add_decision(view.now_s, policy.decide(view, policy.config_type()), view)
+    assert "Announced job n-1: 4 nodes" in program("explain", "last", "--journal", tmp_path / "j.sqlite")
 
 
 def test_the_price_is_shown_where_the_policy_compares_by_it(

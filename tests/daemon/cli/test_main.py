@@ -22,6 +22,7 @@ from makeway.daemon.service.socket_api import Announcement
 from makeway.policies.horizon.cp_sat import SolverUnavailable
 from makeway.policies.model import Resources
 from makeway.policies.registry import UnknownPolicy
+from makeway.simharness.run.experiment import ExperimentError
 from tests.daemon.cli.program import Program
 
 HEAVY = ("pydantic", "structlog", "rich", "numpy", "apscheduler", "prometheus_client", "yaml", "sqlite3")
@@ -62,6 +63,8 @@ def test_version(program: Program) -> None:
     ("arguments", "expected"),
     [
         (["whatfi"], "No such command 'whatfi'. Did you mean 'whatif'? (see `makeway --help`)"),
+        (["statsu"], "No such command 'statsu'. Did you mean 'status'? (see `makeway --help`)"),
+        (["zzz"], "No such command 'zzz'. (see `makeway --help`)"),
         (["whatif", "--stp", "3"], "No such option '--stp'. Did you mean '--step'? (see `makeway whatif --help`)"),
         (["whatif"], "accepted: one of --nodes (how many nodes), --like (a job whose request is meant), and opti"),
         (["whatif", "--nodes", "2", "--like", "17"], "accepted: one of --nodes (how many nodes), --like"),
@@ -115,7 +118,10 @@ def test_a_configuration_that_users_may_not_read_is_one_line(
 
 def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli([], factories={}) == 2
-    assert "whatif" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert shown.startswith("Usage: makeway ")
+    assert "whatif" in shown
+    assert "error" not in shown
 
 
 def test_several_problems_are_several_lines(
@@ -161,6 +167,52 @@ def test_an_error_of_the_user_is_one_line(
     arguments = ["whatif", "--nodes", "1", "--config", str(config)]
     assert run_cli(arguments, factories={"simulated": unusable}) == 2
     assert capsys.readouterr().err == "makeway: error: no such thing\n"
+
+
+@pytest.mark.parametrize("kind", [JournalError, UnknownPolicy, ExperimentError])
+def test_an_error_that_quotes_a_line_end_is_one_line(
+    config: Path, capsys: pytest.CaptureFixture[str], kind: type[Exception]
+) -> None:
+    def unusable(_: object) -> Connection:
+        raise kind("no 'a\nb'")
+
+    arguments = ["whatif", "--nodes", "1", "--config", str(config)]
+    assert run_cli(arguments, factories={"simulated": unusable}) == 2
+    assert capsys.readouterr().err == "makeway: error: no 'a\\nb'\n"
+
+
+def test_a_daemon_with_a_new_mistake_in_its_file_still_shows_its_state(
+    program: Program, config: Path, tmp_path: Path
+) -> None:
+    """The status says what is wrong with the file, and an operator may have to pause just then."""
+    with api.serve(tmp_path / "s.sock", Control(), logs.configure("info", "json", io.StringIO())):
+        config.write_text(config.read_text() + "limitz: {}\n")
+        assert "mode             observe" in program("status", "--config", config)
+        assert program("pause", "--config", config) == ""
+
+
+def test_a_working_directory_that_is_gone_is_one_line(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    said = "the working directory is gone; accepted: a start in another one"
+    assert program.refused("summary", "--journal", "j") == said
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_a_terminal_that_lacks_a_character_shows_a_similar_one(errors: str) -> None:
+    code = (
+        "import sys; from makeway.daemon.cli.ending import show_any_character;"
+        "show_any_character(sys.stdout, sys.stderr); print('→ █· −1 é')"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": f"ascii:{errors}"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "> #. -1 ?\n"
 
 
 def test_a_reader_may_leave_early(config: Path) -> None:

@@ -1,6 +1,7 @@
 """What the commands print with."""
 
-from makeway.daemon.cli.text import status_lines
+from makeway.daemon.cli.text import protection, status_lines
+from makeway.policies.common.victims import COMMITTED
 
 
 def test_a_status_is_in_words_of_a_reader_and_obeyed_by_no_terminal() -> None:
@@ -22,3 +23,11 @@ def test_a_status_is_in_words_of_a_reader_and_obeyed_by_no_terminal() -> None:
         "jobs             -",
         "user\\x1b         a\\nb",
     ]
+
+
+def test_why_a_job_stays_is_said_in_words_and_with_the_setting() -> None:
+    told = "min_runtime: it has run for less than limits.min_runtime_s"
+    assert protection("min_runtime") == told
+    assert protection("job a: b: min_runtime") == f"job a: b: {told}"
+    assert protection(COMMITTED) == COMMITTED
+    assert protection("") == ""

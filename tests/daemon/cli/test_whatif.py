@@ -124,6 +124,8 @@ def test_whatif_counts_past_evictions_as_the_daemon_does(
     both = program("whatif", "--nodes", 8, "--deadline", "1m", "--config", config)
     assert "8 more are needed. The loss of work, by deadline:" in both
     assert "the loss of a job that was evicted before counts 4 times" in both
+    (header,) = (line for line in both.splitlines() if line.startswith("deadline"))
+    assert header.split("  ")[:3] == ["deadline", "node-hours lost", "price (node-hours)"]
     (level,) = program.json("whatif", "--nodes", 8, "--deadline", "1m", "--config", config)["levels"]
     assert level["loss_node_hours"] == 4 * (300 + 1000) / 3600
     assert level["price_node_hours"] == 4 * (4 * 300 + 1000) / 3600

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from makeway.adapters.registry import Connection
 from makeway.adapters.site.sections import AdapterSection
-from makeway.daemon.config.load import Config, effective, load, open_adapter
+from makeway.daemon.config.load import Config, effective, load, open_adapter, path_of
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import LimitsSettings, Settings, TimeoutSettings
 from makeway.daemon.config.yaml_file import ConfigError
@@ -207,11 +207,16 @@ def test_every_problem_names_its_line_key_value_and_what_is_accepted(
         ("- a\n- b", "makeway.yaml:1: a mapping of settings is expected"),
         ("just text", "makeway.yaml:1: a mapping of settings is expected"),
         ("mode: [", "makeway.yaml:1: not YAML: "),
-        ("a: b: c", "makeway.yaml:1: not YAML: mapping values are not allowed here"),
-        ("mode: act\n\tmode: x", "makeway.yaml:2: not YAML: "),
-        (b"mode: \xff\xfe", "makeway.yaml: not YAML: "),
-        (b"\x00\x01\x02", "makeway.yaml: not YAML: "),
-        ("--- {}\n--- {}", "makeway.yaml:2: not YAML: but found another document"),
+        ("a: b: c", "makeway.yaml:1: not YAML: mapping values are not allowed here; look here and above for a key "),
+        ("mode act\nlog:\n", "makeway.yaml:2: not YAML: mapping values are not allowed here; look here and above for a "),
+        ("mode: act\n\tmode: x", "makeway.yaml:2: not YAML: found character '\\t' that cannot start any token; in"),
+        ("log:\n   a: 1\n  b: 2", "makeway.yaml:3: not YAML: expected <block end>, but found '<block mapping start>"),
+        ("mode: 'act\n", "makeway.yaml:2: not YAML: found unexpected end of stream; a quote is opened and not clos"),
+        (b"a: 1\nmode: \xff\xfe", "makeway.yaml:2: not utf-8: byte 0xff; save the file as UTF-8"),
+        ("# é\na: 1\nmode: \0".encode(), "makeway.yaml:3: not YAML: the character 0x00 is not accepted"),
+        (b"\x00\x01\x02", "makeway.yaml:1: not YAML: the character 0x00 is not accepted"),
+        ("--- {}\n--- {}", "makeway.yaml:2: not YAML: but found another document; one document is expected: rem"),
+        ("poll_interval_s: 010", "makeway.yaml:1: poll_interval_s: 010 is not accepted: YAML reads it as 8; leave "),
         ("[" * 50_000, "makeway.yaml: nested too deeply"),
         ("#" * (1 << 20) + "\n", "makeway.yaml: larger than 1048576 bytes"),
     ],
@@ -350,3 +355,43 @@ def taken_or_refused(folder: Path, text: bytes) -> None:
     assert problems
     assert all(problem.isprintable() for problem in problems)
     assert all(problem.startswith(f"{folder}/makeway.yaml") for problem in problems)
+
+
+def test_a_working_directory_that_is_gone_is_one_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match=r"makeway\.yaml: cannot be read: No such file or directory"):
+        load(Path("makeway.yaml"))
+
+
+# One path of a file that cannot be used as a whole
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("adapter: {type: simulated}\nsocket: s.sock\n", "here"),
+        ("mode: x\nsocket: s.sock\n", "here"),
+        ("limitz: {}\nsocket: s.sock\n", "here"),
+        ("log: {level: y}\n", "default"),
+    ],
+)
+def test_a_path_is_read_from_a_file_with_other_mistakes(tmp_path: Path, text: str, expected: str) -> None:
+    file = tmp_path / "makeway.yaml"
+    file.write_text(text)
+    found = path_of(file, "socket", Path("/default"))
+    assert found == {"here": tmp_path / "s.sock", "default": Path("/default")}[expected]
+
+
+@pytest.mark.parametrize(
+    "text", ["sockte: s.sock", "socket: 7", "socket: ~/s", "socket: [", "socket: a\nsocket: b"]
+)
+def test_a_path_that_the_file_may_mean_otherwise_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "makeway.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"makeway\.yaml:1: "):
+        path_of(file, "socket", Path("/default"))

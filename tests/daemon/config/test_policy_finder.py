@@ -77,7 +77,7 @@ def test_a_file_that_has_changed_is_read_again(written: Callable[[str], Path]) -
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "it defines none; accepted: exactly one makeway.policies.contract.Policy"),
+        ("", "it defines none; accepted: exactly one Policy of makeway.policies.api"),
         ("from makeway.policies.eviction.policy import EVICTION", "it defines none"),
         (OWN + OWN.replace("OWN =", "TWO =").replace('"own",', '"two",'), "it defines own, two"),
         ("if True\n", "SyntaxError"),
@@ -86,9 +86,11 @@ def test_a_file_that_has_changed_is_read_again(written: Callable[[str], Path]) -
         (OWN.replace('name="own"', 'name="eviction"'), "its name is 'eviction'; accepted: lower-case words"),
         (OWN.replace('name="own"', 'name="My Own"'), "its name is 'My Own'"),
         (OWN.replace("wait_s: float = 60.0", "wait_s: float"), "needs a default for every setting"),
+        (OWN.replace("lambda cluster, config:", "lambda cluster:"), "its decide cannot be called"),
+        (OWN.replace("decide=lambda", "decide=7, active=lambda"), "accepted: a function of"),
         (OWN.replace("config_type=Settings", "config_type=dict"), "its config_type is not a dataclass"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_is_of_no_use_says_why(written: Callable[[str], Path], text: str, words: str) -> None:
     path = written(text)
     with pytest.raises(UnknownPolicy) as caught:

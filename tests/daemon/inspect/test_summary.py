@@ -18,6 +18,7 @@ from makeway.daemon.cli.main import run_cli
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.inspect.explain import NOT_BEGUN, explain
 from makeway.daemon.inspect.summary import summarise
 from makeway.daemon.inspect.summary_values import DecisionSummary, UrgentAnswer
 from makeway.daemon.journal.store import Journal
@@ -120,6 +121,25 @@ def test_in_act_mode_nothing_is_counted_before_jobs_leave(
     assert "No job had to leave." in printed(path, capsys)
 
 
+def test_what_was_begun_and_is_not_due_yet_is_not_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "j.sqlite"
+    decided(path, FULL, Mode.OBSERVE, LAST_S)
+    with closing(Journal(path, read_only=True)) as journal:
+        explained = explain(journal, "last")
+    assert {one.outcome for one in explained.actions} == {"not sent"}
+
+
+def test_a_job_that_runs_does_not_wait(tmp_path: Path) -> None:
+    """Its operation goes on until it ends."""
+    path = tmp_path / "j.sqlite"
+    alone = shared(URGENT, node_count=1)
+    decided(path, alone, Mode.ACT)
+    assert [(job.started_s, job.still_waiting) for job in summed_up(path).urgent] == [(None, True)]
+    runs = replace(URGENT, state=JobState.RUNNING, start_s=NOW_S + 1.0, nodes=("n0",))
+    decided(path, replace(alone, jobs=(runs,)), Mode.ACT, first_s=2.0)
+    assert [(job.started_s, job.still_waiting) for job in summed_up(path).urgent] == [(NOW_S + 1.0, False)]
+
+
 def without_choice(path: Path) -> None:
     """The journal of a makeway that did not record the choice."""
     with closing(sqlite3.connect(path)) as file:
@@ -200,7 +220,10 @@ def test_a_decision_that_nothing_was_begun_by_is_no_refusal(tmp_path: Path) -> N
         journal.add_decision(NOW_S, EVICTION.decide(FULL, EvictionConfig()), FULL)
     (job,) = summed_up(path).urgent
     assert (job.answer, job.ready_s) == (UrgentAnswer.NONE, None)
-    assert job.why == "nothing was begun then: makeway was paused, or another daemon led"
+    assert job.why == NOT_BEGUN
+    with closing(Journal(path, read_only=True)) as journal:
+        explained = explain(journal, "last")
+    assert {one.outcome for one in explained.actions} == {f"not sent ({NOT_BEGUN})"}
 
 
 def test_an_operation_that_is_older_than_the_window_is_counted(tmp_path: Path) -> None:

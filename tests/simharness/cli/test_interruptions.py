@@ -89,7 +89,7 @@ INTERRUPTIONS = (
         words="history jobs.txt --nodes 4 --node cpu=4,mem=4000M --class urgent:queue=urgent "
         "--time-zone UTC --policy waits.py --report r.html",
         outputs=("r.html",),
-        err=r"makeway: jobs run but are not measured, .*\nmakeway: no job of the measured time is urgent.*"
+        err=r"makeway: jobs from before the measured time.*\nmakeway: no job of the measured time is.*"
         r"\ninterrupted: 1 of 7 replays are finished"
         r" and kept in .*/caches/makeway/history; the same command goes on from there",
     ),

@@ -211,6 +211,7 @@ def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path
         (["replay", "sample", "--urgent", "1.5"], ["1.5"]),
         (["replay", "sample", "--urgent", "0.1", "--workload", "W5"], ["--workload", "--urgent"]),
         (["replay", "sample", "--poll", "0"], ["--poll"]),
+        (["replay", "sample", "--urgent", "nan"], ["--urgent nan: accepted: a share from 0 to 1"]),
         (["replay", "sample", "--seed", "-1"], ["-1"]),
         (["replay", "sample", "--nodes", "5"], ["--nodes"]),
         (["replay", "sample", "--seeds", "2", "--report", "x.html"], ["--report"]),

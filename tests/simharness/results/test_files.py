@@ -1,5 +1,6 @@
 """Files of results: complete, or as they were before."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,8 @@ def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "gone" / "r.html"
     with pytest.raises(UserError, match=r"gone/r.html: cannot be written \(No such file or directory\)"):
         write_file(path, "text")
+
+
+def test_a_text_may_quote_the_name_of_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
+    write_file(tmp_path / "page", f"trace {os.fsdecode(bytes([103, 252]))}")
+    assert (tmp_path / "page").read_text() == r"trace g\udcfc"

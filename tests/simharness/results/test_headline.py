@@ -32,7 +32,7 @@ def test_without_urgent_jobs_and_without_evictions() -> None:
     del record.jobs[2:], record.segments[2:]
     with_policy = replace(measure(record), policy="eviction")
     (headline,) = headlines([measure(record), with_policy])
-    assert headline.lead == "2 jobs, none of them urgent."
+    assert headline.lead == "no job is urgent (2 jobs)."
     assert "No job was evicted or shrunk." in headline.rest
     assert (
         "On average, rigid jobs were done just as soon, malleable jobs were done just as soon."
@@ -50,7 +50,7 @@ def test_without_a_run_to_compare_with() -> None:
 
 def test_nothing_at_all() -> None:
     (headline,) = headlines([measure(empty())])
-    assert str(headline) == "Without makeway: 0 jobs, none of them urgent."
+    assert str(headline) == "Without makeway: no job is urgent (0 jobs)."
 
 
 def test_jobs_that_were_evicted_more_than_once_are_counted_apart() -> None:

@@ -69,6 +69,9 @@ def test_nodes_have_typed_gpus_and_may_be_chosen(tmp_path: Path) -> None:
         read_nodes(path, model="G2", count=3)
     with pytest.raises(TraceError, match="0 nodes with model A100"):
         read_nodes(path, model="A100")
+    only_names = written(tmp_path, NODES.splitlines()[0] + "\n", "no_nodes.csv")
+    with pytest.raises(TraceError, match=r"it has 0 nodes; accepted: 1 or more$"):
+        read_nodes(only_names)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ def test_a_stream_that_breaks_off_gives_the_pods_before_on_request(makeway: Make
 
 def test_a_row_that_breaks_off_is_damaged_and_not_a_pod_that_never_ran(tmp_path: Path) -> None:
     path = written(tmp_path, PODS[: PODS.rindex("Running")], "cut.csv")
-    with pytest.raises(TraceError, match="line 6: 8 of 11 columns"):
+    with pytest.raises(TraceError, match="line 6: 8 of 11 columns; accepted: what the header names"):
         read_pods(path)
     pods = read_pods(path, skip_bad=True)
     assert (len(pods.jobs), pods.dropped, pods.bad) == (3, 1, 1)

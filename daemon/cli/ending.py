@@ -1,0 +1,82 @@
+"""What the program prints and returns when a command fails: a line for each problem, and the exit status."""
+
+import codecs
+import errno
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import IO
+
+import click
+
+from makeway.daemon.errors import CANNOT_GO_ON, UserError, printable
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_IN_ASCII = str.maketrans({"→": ">", "·": ".", "█": "#", "─": "-", "│": "|", "┼": "+", "−": "-", "±": "~"})
+"""What stands for a character of makeway's own outputs where the terminal has none of them."""
+
+
+def show_any_character(*streams: IO[str]) -> None:
+    """Print characters that the encoding of the terminal lacks as similar ones, or as `?`."""
+    codecs.register_error("makeway.similar", _similar)
+    for stream in streams:
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in {"strict", "surrogateescape"}:
+            stream.reconfigure(errors="makeway.similar")
+
+
+def _similar(error: UnicodeError) -> tuple[str, int]:
+    """The handler of an encoding error: the text to write instead, and where to go on."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    lacking = error.object[error.start : error.end].translate(_IN_ASCII)
+    return "".join(one if one.isascii() else "?" for one in lacking), error.end
+
+
+def ended_by(error: Exception) -> int | None:
+    """Say what ended a command. Returns the exit status; None: it is a defect, which needs a traceback."""
+    if isinstance(error, BrokenPipeError):  # the reader of the output is gone
+        _write_no_more()
+        return 1
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return complain([f"{_unwritten(error)}: cannot be written ({error.strerror})"])
+    if isinstance(error, UserError):  # a message of several lines holds several problems
+        return complain(str(error).splitlines(), error.exit_status)
+    if isinstance(error, FileNotFoundError) and not _in_a_folder():
+        return complain(["the working directory is gone; accepted: a start in another one"])
+    # Policies cannot import the daemon: their errors have a base class of their own.
+    from makeway.policies.contract import PolicyError
+
+    return complain([str(error)]) if isinstance(error, PolicyError) else None
+
+
+def complain(problems: Sequence[str], status: int = CANNOT_GO_ON) -> int:
+    """Print one line on standard error for each problem. Returns the exit status."""
+    from makeway.daemon.service.systemd import Priority, goes_to_journal
+
+    for_journal = goes_to_journal(sys.stderr, os.environ)
+    for problem in problems or ["unknown error"]:
+        text = f"makeway: error: {printable(problem)}"
+        click.echo(Priority.ERROR.mark(text) if for_journal else text, err=True)
+    return status
+
+
+def _in_a_folder() -> bool:
+    """Whether this process has a working directory that is still there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _unwritten(error: OSError) -> str:
+    """Where there was no room: a file, or standard output, which has no name."""
+    if error.filename is None:
+        _write_no_more()
+    return str(error.filename or "standard output")
+
+
+def _write_no_more() -> None:
+    """Nothing may go to standard output any more, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

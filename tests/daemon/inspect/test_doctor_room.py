@@ -1,0 +1,25 @@
+"""What `makeway doctor` says of the journal's disk."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.inspect.doctor import check_room
+
+SAID = "only 63 MB are left on its disk; makeway sends only what it can write down"
+
+
+@pytest.mark.parametrize(("blocks", "said"), [(4095, [SAID]), (4096, [])])
+def test_a_disk_that_is_nearly_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int, said: list[str]
+) -> None:
+    """Blocks of 16 KB: 64 MB are enough."""
+    disk = os.statvfs_result((16384, 16384, 9999, blocks, blocks, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+    found = [check.text for check in check_room(tmp_path / "j")]
+    assert found == [f"{tmp_path}/j: {text}: make room" for text in said]
+
+
+def test_the_disk_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    assert list(check_room(tmp_path / "nowhere" / "j")) == []
