@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from traceback import extract_tb
 from types import CodeType, UnionType
 from typing import Any, Generic, TypeVar, cast
@@ -154,8 +154,24 @@ def _unsound_parts(decision: Any) -> str | None:
         for name in ("job_id", "for_job_id"):
             if not isinstance(value := getattr(action, name), str):
                 return f"actions[{place}].{name} is {_kind(value)}; accepted: a text"
-    if not isinstance(decision.again_s, int | float | None):
-        return f"again_s is {_kind(decision.again_s)}; accepted: seconds, or None"
+    for kind, noted in (("actions", decision.actions), ("rationale", decision.rationale)):
+        for place, one in enumerate(noted):
+            if (wrong := _unsound_seconds(one)) is not None:
+                return f"{kind}[{place}].{wrong}"
+    return _unsound_seconds(decision)
+
+
+def _unsound_seconds(noted: Action | Rationale | Decision) -> str | None:
+    """Which time of an action, a rationale or a decision is no finite number, and what is accepted. None:
+    all are. A time that is None is not looked at.
+    """
+    for one in fields(noted):
+        value: object = getattr(noted, one.name) if one.name.endswith("_s") else None
+        if isinstance(value, int | float):
+            if not math.isfinite(value):
+                return f"{one.name} is {value}; accepted: a finite number of seconds"
+        elif value is not None:
+            return f"{one.name} is {_kind(value)}; accepted: seconds, or None"
     return None
 
 

@@ -1,13 +1,14 @@
 """What a policy's answer is checked for."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from makeway.policies.contract import Policy, PolicyFailed, require_durations
-from makeway.policies.model import Cluster, Decision, Job, Method, Reason, Requeue
+from makeway.policies.model import Cluster, Decision, Job, Method, Rationale, Reason, Requeue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,15 +20,18 @@ def answering(answer: Any) -> Policy[NoSettings]:
     return Policy(name="mine", summary="", config_type=NoSettings, decide=lambda cluster, config: answer)
 
 
-def requeue(job_id: Any) -> Requeue:
+def requeue(job_id: Any, not_after_s: Any = 0.0) -> Requeue:
     return Requeue(
         job_id=job_id,
         for_job_id="u",
         policy="mine",
         reason=Reason.URGENT_ARRIVAL,
         method=Method.KILL,
-        not_after_s=0.0,
+        not_after_s=not_after_s,
     )
+
+
+WHY = Rationale(for_job_id="u", node_count=1, free_node_count=0, deadline_s=600.0, summary="none")
 
 
 def decision_with(**fields: Any) -> Decision:
@@ -60,6 +64,18 @@ def decision_with(**fields: Any) -> Decision:
         (
             decision_with(again_s="soon"),
             "a Decision whose again_s is a value of type str; accepted: seconds, or None",
+        ),
+        (
+            decision_with(again_s=math.inf),
+            "a Decision whose again_s is inf; accepted: a finite number of seconds",
+        ),
+        (
+            decision_with(actions=(requeue("1"), requeue("2", not_after_s=math.nan))),
+            r"a Decision whose actions\[1\].not_after_s is nan; accepted: a finite number of seconds",
+        ),
+        (
+            decision_with(rationale=(replace(WHY, deadline_s=math.nan),)),
+            r"a Decision whose rationale\[0\].deadline_s is nan; accepted: a finite number of seconds",
         ),
     ],
 )
