@@ -4,6 +4,7 @@ One thread makes these calls. Other threads only read the status and ask for a r
 cycle that raised it, and never the process.
 """
 
+import sqlite3
 import sys
 import threading
 import time
@@ -207,8 +208,12 @@ class CycleRunner:
             self._log.exception("old entries of the journal could not be removed")
 
     def _crashed(self, error: Exception, cycle_s: float) -> CycleResult:
-        """Report a cycle that a defect ended."""
-        self._log.exception("a cycle failed", failures=self._status.failures + 1)
+        """Report a cycle that a defect ended, or a journal that cannot be used now, as on a full disk."""
+        failures = self._status.failures + 1
+        if isinstance(error, JournalError | sqlite3.OperationalError):
+            self._log.error("a cycle failed", failures=failures, problem=str(error))
+        else:
+            self._log.exception("a cycle failed", failures=failures)
         return self._failed(f"the last cycle failed: {type(error).__name__}: {error}", cycle_s)
 
     def _failed(self, sentence: str, cycle_s: float) -> CycleResult:

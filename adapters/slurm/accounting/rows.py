@@ -112,8 +112,8 @@ def read_rows(lines: Iterable[str], zone: tzinfo | None = None) -> Iterator[Acco
         line = text.rstrip("\r\n")
         if line == header or not (line or last_is_free):
             continue  # several exports may be one file
-        cells = line.split(delimiter, len(names) - 1)
-        if len(cells) < len(names):
+        cells = line.split(delimiter, len(names) - 1 if last_is_free else -1)
+        if len(cells) != len(names):
             if not last_is_free or waiting is None:
                 found = f"{len(cells)} of {len(names)} columns" if line else "an empty line"
                 raise BadExport(f"line {number}: {found}; accepted: what the header names")

@@ -19,7 +19,7 @@ from makeway.policies.safety.protection import Refusal, hard_protection
 
 
 def protected_since(operation: Operation, cluster: Cluster) -> dict[str, str]:
-    """The jobs, by id, of evictions that were not issued that may not be made to leave any more, each with
+    """Jobs that were to leave, have not been told to yet, and may not be made to any more: by id, each with
     why.
 
     A job that is completing leaves in any case, and so does one that is saving its work and then leaves by

@@ -7,6 +7,7 @@ import threading
 import urllib.request
 from contextlib import closing
 from queue import SimpleQueue
+from unittest.mock import patch
 
 import pytest
 
@@ -228,6 +229,19 @@ def test_a_defect_ends_the_cycle_and_not_the_process(site: Site, capsys: pytest.
     assert len(failed) >= 2
     assert "ZeroDivisionError" in failed[0]["exception"]
     assert [entry["failures"] for entry in failed[:2]] == [1, 2]
+
+
+def test_a_journal_that_cannot_be_written_now_is_one_line_of_the_log(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on a full disk: it is no defect of makeway's."""
+    site.write(SELDOM)
+    full = sqlite3.OperationalError("database or disk is full")
+    with patch.object(Journal, "verify", side_effect=full), site.up():
+        site.listener.wait_for("the last cycle failed: OperationalError: database or disk is full")
+    failed = [entry for entry in entries(capsys) if entry["event"] == "a cycle failed"]
+    assert failed[0]["problem"] == "database or disk is full"
+    assert "exception" not in failed[0]
 
 
 def test_the_breaker_is_shown(site: Site) -> None:

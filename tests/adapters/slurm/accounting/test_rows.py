@@ -92,6 +92,7 @@ def test_any_delimiter_and_order() -> None:
         (["JobID;User"], "line 1: the column JobIDRaw is missing"),
         ([f"Comment;{HEADER}"], "line 1: the column Comment is not the last one"),
         ([HEADER, "", "a;b"], "line 3: 2 of 15 columns"),
+        ([HEADER, changed(User="a;b")], "line 2: 16 of 15 columns"),
         ([HEADER, changed(Start="soon")], "line 2: Start 'soon'"),
         ([HEADER, changed(Submit="Unknown")], "line 2: Submit 'Unknown'"),
         ([HEADER, RUN, changed(NNodes="two")], "line 3: NNodes 'two'; accepted: a whole number"),
