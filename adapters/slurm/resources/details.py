@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 
 from makeway.adapters.hostlist import expand
 from makeway.adapters.slurm.parse import RawJob, count, gres, memory_mb
@@ -150,6 +151,14 @@ def overcommits(job: RawJob) -> bool:
     (tried on 22.05, 24.11 and 26.05).
     """
     return job.cpu_count < job.task_count * job.cpus_per_task
+
+
+def least_nodes(job: RawJob) -> int:
+    """The least number of nodes that a job asks for, by its resources and by its tasks of a node, which 22.05
+    and 24.11 do not count in its resources.
+    """
+    least = max(1, job.requested_node_count)
+    return max(least, ceil(job.task_count / job.tasks_per_node)) if job.tasks_per_node else least
 
 
 def _most_nodes(body: re.Match[str], job: RawJob) -> int | None:

@@ -6,7 +6,7 @@ from math import ceil, isclose
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults
 from makeway.adapters.slurm.resources.counting import Counting, gres_amounts
-from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer, overcommits
+from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer, least_nodes, overcommits
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
 
 _ROUNDED = 0.01
@@ -67,9 +67,7 @@ def request_of(job: RawJob, found: JobDetails | None, defaults: JobDefaults = NO
     squeue does not tell whether memory is asked for by node or by CPU: without the details it is taken from
     the job's sum. `defaults`: those in its partition.
     """
-    least = max(1, job.requested_node_count)
-    if job.tasks_per_node:
-        least = max(least, ceil(job.task_count / job.tasks_per_node))
+    least = least_nodes(job)
     generic = (*job.gres_per_node, *job.gres_per_job, *job.gres_per_task)
     if all(one.name != "gpu" for one in generic):
         defaults = JobDefaults(memory=defaults.memory)

@@ -8,7 +8,7 @@ from math import ceil
 from makeway.adapters.slurm.nodes.uneven import holding_together
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode
-from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer, overcommits
+from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer, least_nodes, overcommits
 from makeway.adapters.slurm.resources.features import alternatives, satisfying
 from makeway.adapters.slurm.resources.gpu_parts import for_one_job
 from makeway.adapters.slurm.resources.request import JobRequest
@@ -77,7 +77,8 @@ class WholeServing:
         least one is in the requested resources. It is 1 for a job that asks for CPUs alone: such a job needs
         as many nodes as hold its CPUs.
         """
-        return min(size, self.size_for(raw.requested_node_count or size, raw.cpu_count, raw.partitions))
+        least = self.size_for(raw.requested_node_count or size, raw.cpu_count, raw.partitions)
+        return max(least_nodes(raw), min(size, least))
 
     def size_for(self, least: int, cpu_count: int, partitions: tuple[str, ...]) -> int:
         """How many nodes hold so many CPUs, and at least `least`."""
@@ -87,7 +88,8 @@ class WholeServing:
     def least_of_largest(self, raw: RawJob, size: int) -> int:
         """The least number of nodes that hold a waiting job if they are the largest of its partitions."""
         most_cpus = max((self._most_cpus.get(name, 1) for name in raw.partitions), default=1)
-        return max(raw.requested_node_count or size, ceil(raw.cpu_count / max(1, most_cpus)))
+        least = max(raw.requested_node_count or size, least_nodes(raw))
+        return max(least, ceil(raw.cpu_count / max(1, most_cpus)))
 
     def of_like_size(
         self, demand_of: Callable[[int], WholeDemand], least: int, most: int

@@ -94,6 +94,7 @@ REQUESTS = (
     f"-N1 --mincpus=6 {CORES}",
     "-N1 --mem=0",
     "-N1 --exclusive",
+    f"-n8 --ntasks-per-node=2 --exclusive {CORES}",
     "-N2 -n2 --exclusive --gpus-per-node=1",
     "--exclusive --gpus=8",
     "-n8 --exclusive --gpus-per-task=1",

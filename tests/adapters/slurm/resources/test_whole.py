@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from makeway.adapters.slurm.nodes.choice import Asked
 from makeway.adapters.slurm.parse import gres
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawNode, RawPartition, nodes
@@ -64,6 +66,20 @@ def test_gpus_of_tasks_are_asked_for() -> None:
     assert size_and_nodes(asked(NODES, told(), **tasks)) == (2, "g1 g2")
     assert size_and_nodes(submitted("-N2 -n8 --gpus-per-task=1 --exclusive --mem=0")) == (2, "g1 g2")
     assert size_and_nodes(submitted("-n8 --gpus-per-task=1 --exclusive --mem=0")) == (2, "g1 g2")
+
+
+@pytest.mark.parametrize(
+    ("shown", "resources", "found"),
+    [(3, "cpu=10,node=1", 4), (4, "cpu=10,node=4", 4), (1, "cpu=3,node=1", 1), (2, "cpu=4,node=2", 2)],
+)
+def test_as_many_nodes_as_the_tasks_of_a_node_make(shown: int, resources: str, found: int) -> None:
+    """22.05 and 24.11 show three nodes of `-n10 --ntasks-per-node=3`, and count one; it runs on four."""
+    tasks = int(resources.removeprefix("cpu=").partition(",")[0])
+    job: dict[str, Any] = {"cpu_count": tasks, "task_count": tasks, "tasks_per_node": 3}
+    given = asked(NODES, told(most_nodes=None), node_count=shown, tres=resources, **job)
+    assert size_and_nodes(given) == (found, "c1 c2 g1 g2")
+    options = f"-n{tasks} --ntasks-per-node=3 --exclusive"
+    assert size_and_nodes(submitted(f"{options} -N2" if found == 2 else options))[0] == found
 
 
 def test_as_many_nodes_as_have_the_gpus() -> None:
