@@ -356,6 +356,11 @@ def node_text(count: int) -> str:
     return f"{count} node{'' if count == 1 else 's'}"
 
 
+def more_node_text(count: int) -> str:
+    """`1 more node`, `2 more nodes`."""
+    return f"{count} more node{'' if count == 1 else 's'}"
+
+
 def needed(request: Request) -> str:
     """How many more nodes the urgent job needs, or that guests have to leave theirs, or that it needs a whole
     placement, in words.
@@ -364,7 +369,7 @@ def needed(request: Request) -> str:
         return f"Guests have to leave {len(request.guest_nodes)} of the nodes held for it"
     if request.places or request.shortage <= 0:
         return f"A whole placement for {node_text(request.urgent.job.node_count)} is needed"
-    return "1 more node is needed" if request.shortage == 1 else f"{request.shortage} more nodes are needed"
+    return f"{more_node_text(request.shortage)} {'is' if request.shortage == 1 else 'are'} needed"
 
 
 def wanted(request: Request) -> str:

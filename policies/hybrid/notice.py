@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.holds import lost_for_good, site_begins_s
 from makeway.policies.common.proposals import hold
-from makeway.policies.common.requests import Request, rationale, request_for
+from makeway.policies.common.requests import Request, more_node_text, node_text, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.node_times import end_times_s, taken_nodes
@@ -146,7 +146,7 @@ def collect_released(request: Request, config: HybridConfig, first: bool) -> Hol
     known = sets.of_any(request.unusable) | sets.of(request.releasing) | sets.of(request.urgent.kept_nodes)
     return HoldPlan(
         nodes=sets.names(sets.up & without_room & ~known),
-        text=f"{request.shortage} more nodes are collected as jobs end.",
+        text=f"{more_node_text(request.shortage)} will be collected as jobs end.",
     )
 
 
@@ -161,18 +161,20 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
     ending = tuple(sorted(ends_s, key=lambda name: (name not in own, ends_s[name])))[: request.shortage]
     missing = request.shortage - len(ending)
     if missing <= 0 or cluster.now_s > expected_s:
-        return HoldPlan(nodes=ending, text=f"{len(ending)} nodes come free before the predicted arrival.")
+        return HoldPlan(
+            nodes=ending, text=f"{node_text(len(ending))} will come free before the predicted arrival."
+        )
     chosen, freed, ranked = preemptions(request, config, frozenset(ending), missing)
     if len(freed) < missing:
         return HoldPlan(
-            nodes=ending, text=f"{missing} more nodes are needed; all preemptable jobs have {len(freed)}."
+            nodes=ending, text=f"It lacks {node_text(missing)}; all preemptable jobs have {len(freed)}."
         )
     due = tuple(preemption for preemption in chosen if preemption.issue_s <= cluster.now_s)
     return HoldPlan(
         nodes=(*ending, *freed[:missing]),
         leaving=due,
         candidates=tuple(preemption.candidate(chosen=preemption in chosen) for preemption in ranked),
-        text=f"{len(ending)} nodes come free before the predicted arrival; {missing} are made free by then.",
+        text=f"By the predicted arrival {node_text(len(ending))} come free, and {missing} will be made free.",
         again_s=min((preemption.issue_s for preemption in chosen if preemption not in due), default=None),
     )
 

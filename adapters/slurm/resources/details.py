@@ -147,10 +147,11 @@ def details(record: str, job: RawJob) -> JobDetails | None:
 
 
 def overcommits(job: RawJob) -> bool:
-    """Whether a job waits for fewer CPUs than its tasks want (`--overcommit`): it gets one for each node
-    (tried on 22.05, 24.11 and 26.05).
+    """Whether a job waits for one CPU of each node, and has more tasks (`--overcommit`; tried on 22.05, 24.11
+    and 26.05). One with `--ntasks-per-node` may look so without it, and counts as one that does not.
     """
-    return job.cpu_count < job.task_count * job.cpus_per_task
+    one_of_each = job.cpu_count == max(1, job.requested_node_count) and not job.tasks_per_node
+    return one_of_each and job.cpu_count < job.task_count * job.cpus_per_task
 
 
 def least_nodes(job: RawJob) -> int:

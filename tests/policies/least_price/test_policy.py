@@ -237,7 +237,7 @@ def test_what_was_lost_for_the_job_before_counts(
     used = replace(cluster, lost_node_s={"u": 1000.0})
     assert not victims(decide(used, **settings))
     late = decide(replace(used, now_s=NOW_S + 550.0), **settings)
-    assert "node-hours after 0.28 before, the ceiling is 0.5 " in late.rationale[0].summary
+    assert "node-hours after 0.28 before, the ceiling is 0.50 " in late.rationale[0].summary
 
 
 def test_the_budget_of_a_day_counts_earlier_days_and_this_decision(

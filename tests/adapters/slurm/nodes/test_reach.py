@@ -201,7 +201,6 @@ def test_a_task_is_on_one_node() -> None:
 
 def test_tasks_that_share_a_cpu_are_on_any_node() -> None:
     assert asked_whole((*NODES, TINY), 1, task_count=12) == (1, None)
-    assert asked_whole((*NODES, TINY), 5, task_count=12) == (1, SMALL | {"fat"})
 
 
 def test_which_nodes_could_come_free() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.resources.counting import Counting
-from makeway.adapters.slurm.resources.details import details, records, texts
+from makeway.adapters.slurm.resources.details import details, overcommits, records, texts
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.policies.model import CPU, MEMORY, Resources
 from tests.adapters.slurm.jobs.raw_jobs import RUNNING
@@ -185,10 +185,27 @@ def test_several_cpus_for_each_of_overcommitted_tasks_are_not_counted(
     cpu_count: int, per_task: int, uncounted: tuple[str, ...]
 ) -> None:
     """24.11 and 26.05 take such a job and never start it."""
-    job = replace(JOB, cpu_count=cpu_count, task_count=4, cpus_per_task=per_task)
+    job = replace(JOB, cpu_count=cpu_count, task_count=4, cpus_per_task=per_task, tres="cpu=4,node=1")
     found = details(printed(job, ""), job)
     assert found is not None
     assert found.uncounted == uncounted
+
+
+@pytest.mark.parametrize(
+    ("cpu_count", "node_count", "per_node", "expected"),
+    [
+        (1, 1, 0, True),
+        (2, 2, 0, True),
+        (2, 1, 0, False),
+        (2, 1, 2, False),
+        (2, 2, 1, False),
+        (8, 2, 0, False),
+    ],
+)
+def test_a_job_whose_tasks_share_cpus(cpu_count: int, node_count: int, per_node: int, expected: bool) -> None:
+    """Slurm shows 2 CPUs of `-N1-2 -c2 --ntasks-per-node=2`, which gets 4."""
+    job = replace(JOB, cpu_count=cpu_count, task_count=4, cpus_per_task=2, tasks_per_node=per_node)
+    assert overcommits(replace(job, tres=f"cpu={cpu_count},node={node_count}")) is expected
 
 
 @pytest.mark.parametrize(
