@@ -351,14 +351,9 @@ def room_sooner_s(request: Request, given: Proposal) -> float:
     return max(serving, default=0.0)
 
 
-def node_text(count: int) -> str:
-    """`1 node`, `2 nodes`."""
-    return f"{count} node{'' if count == 1 else 's'}"
-
-
-def more_node_text(count: int) -> str:
-    """`1 more node`, `2 more nodes`."""
-    return f"{count} more node{'' if count == 1 else 's'}"
+def node_text(count: int, more: str = "") -> str:
+    """`1 node`, `2 nodes`; with `more`, `1 more node`."""
+    return f"{count} {more}node{'' if count == 1 else 's'}"
 
 
 def needed(request: Request) -> str:
@@ -369,7 +364,7 @@ def needed(request: Request) -> str:
         return f"Guests have to leave {len(request.guest_nodes)} of the nodes held for it"
     if request.places or request.shortage <= 0:
         return f"A whole placement for {node_text(request.urgent.job.node_count)} is needed"
-    return f"{more_node_text(request.shortage)} {'is' if request.shortage == 1 else 'are'} needed"
+    return f"{node_text(request.shortage, 'more ')} {'is' if request.shortage == 1 else 'are'} needed"
 
 
 def wanted(request: Request) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.holds import lost_for_good, site_begins_s
 from makeway.policies.common.proposals import hold
-from makeway.policies.common.requests import Request, more_node_text, node_text, rationale, request_for
+from makeway.policies.common.requests import Request, node_text, rationale, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.node_times import end_times_s, taken_nodes
@@ -146,7 +146,7 @@ def collect_released(request: Request, config: HybridConfig, first: bool) -> Hol
     known = sets.of_any(request.unusable) | sets.of(request.releasing) | sets.of(request.urgent.kept_nodes)
     return HoldPlan(
         nodes=sets.names(sets.up & without_room & ~known),
-        text=f"{more_node_text(request.shortage)} will be collected as jobs end.",
+        text=f"{node_text(request.shortage, 'more ')} will be collected as jobs end.",
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from makeway.policies.common.losses import evictions_loss_node_s, evictions_node_s
-from makeway.policies.common.requests import Proposal, Request, more_node_text
+from makeway.policies.common.requests import Proposal, Request, node_text
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import Cluster
 from makeway.policies.safety.prices import HOUR_S, hours_text, started_with
@@ -103,7 +103,7 @@ def refusal_of(
     cluster = request.cluster
     cost_node_s = evictions_node_s(given.actions, cluster, at_s)
     kills_node_s = evictions_loss_node_s(given.actions, cluster, at_s)
-    text = f"{more_node_text(request.shortage)} would cost {hours_text(cost_node_s)} node-hours"
+    text = f"{node_text(request.shortage, 'more ')} would cost {hours_text(cost_node_s)} node-hours"
     use = CeilingUse.of(request, config, sharing)
     if use.exceeds(cost_node_s):
         before_node_s = use.before_node_s
