@@ -20,20 +20,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from makeway.adapters.site.text import printable
+from makeway.adapters.slurm.entitlement.charged import JOBS, RUN_MINUTES, needs_of
 from makeway.adapters.slurm.entitlement.qos import QosRules
-from makeway.adapters.slurm.parse import RawJob, count, memory_mb
+from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.resources.details import array_of
 from makeway.policies.model import Quota
 
-JOBS = "jobs"
-"""What a limit on the number of jobs is called here; the others have the names of trackable resources."""
 RULES_KNOWN_S = 60.0
 """How long the rules of QOS are used before they are read again, in seconds."""
-_RUN_MINUTES = " run minutes"
-"""What follows these names in a limit on what jobs still hold, times the minutes of their time limits."""
+NOTHING: Mapping[str, float] = MappingProxyType({})
 _NAME = re.compile(r"[A-Za-z0-9_.@+-]+")
 _QOS = re.compile(
     r"QOS=(?P<qos>.*?)\(\d+\) (?P<group>.*) Account Limits=(?P<accounts>.*) User Limits=(?P<users>.*)"
@@ -282,11 +281,14 @@ def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
         yield name, int(number) if number.isascii() and number.isdigit() else 1
 
 
-def quotas(raw: RawJob, known: KnownLimits) -> tuple[Quota, ...]:
+def quotas(raw: RawJob, known: KnownLimits, least: Mapping[str, float] = NOTHING) -> tuple[Quota, ...]:
     """The limits that a waiting job draws on. With several partitions, it starts where Slurm admits it first:
     a limit counts if it holds in all of them.
+
+    `least`: what it will get at least, by the names of trackable resources.
     """
-    first, *others = [_quotas(raw, known, *in_force) for in_force in known.in_force(raw)]
+    needs = needs_of(raw, least)
+    first, *others = [_quotas(raw, needs, known, *in_force) for in_force in known.in_force(raw)]
     found = tuple(quota for quota in first if all(quota in one for one in others))
     array = array_of(raw)
     if array not in known.tasks_left:
@@ -294,11 +296,17 @@ def quotas(raw: RawJob, known: KnownLimits) -> tuple[Quota, ...]:
     return (*found, Quota(name=f"tasks of array {array} at once", needs=1.0, left=known.tasks_left[array]))
 
 
-def _quotas(raw: RawJob, known: KnownLimits, partition: str | None, order: tuple[str, ...]) -> list[Quota]:
-    """The limits that it draws on where those of its user's association for the partition (None: for any),
-    and those of the QOS in this order hold.
+def _quotas(
+    raw: RawJob,
+    needs: Mapping[str, float],
+    known: KnownLimits,
+    partition: str | None,
+    order: tuple[str, ...],
+) -> list[Quota]:
+    """The limits that it draws on, by what it needs, where those of its user's association for the partition
+    (None: for any), and those of the QOS in this order hold.
     """
-    needs, accounts = _needs(raw), accounts_above(raw.account, known.parents)
+    accounts = accounts_above(raw.account, known.parents)
     factor = next((known.rules.factors[qos] for qos in order if qos in known.rules.factors), None)
     found: list[Quota] = []
     said: dict[Scope, set[str]] = {scope: set() for scope in Scope}
@@ -373,7 +381,7 @@ def _counted(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str
     """The same limits, each with what is used of it."""
     pairs = dict(_pair(word.partition("=")) for word in text.split(" "))
     limited = {JOBS: pairs.get(jobs, "")}
-    for key, unit in ((resources, ""), (run_minutes, _RUN_MINUTES)):
+    for key, unit in ((resources, ""), (run_minutes, RUN_MINUTES)):
         # Such as cpu=8(2),mem=N(0),gres/gpu=2(1).
         for part in pairs.get(key, "").split(","):
             what, divided, amount = part.rpartition("=")
@@ -384,17 +392,3 @@ def _counted(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str
         for what, text in limited.items()
         if (number := _LIMIT.fullmatch(text))
     }
-
-
-def _needs(raw: RawJob) -> dict[str, float]:
-    """What a waiting job will count as, as far as it is known before its start."""
-    needs = {JOBS: 1.0}
-    for part in raw.tres.split(","):
-        what, _, number = part.rpartition("=")
-        try:
-            needs[what] = memory_mb(number) if what == "mem" else float(count(number))
-        except ValueError:
-            continue
-        if raw.limit_s is not None:
-            needs[f"{what}{_RUN_MINUTES}"] = needs[what] * raw.limit_s / 60.0
-    return needs
