@@ -19,6 +19,8 @@ JOBS = "jobs"
 """What a limit on the number of jobs is called here; the others have the names of trackable resources."""
 RUN_MINUTES = " run minutes"
 """What follows these names in a limit on what jobs still hold, times the minutes of their time limits."""
+MINUTES = " minutes"
+"""The same in a limit on what jobs have used and may still use (GrpTRESMins)."""
 _CPU = "cpu"
 
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from makeway.adapters.slurm.entitlement.assoc_mgr import Limited, Scope
 from makeway.adapters.slurm.entitlement.charged import least_held, needs_of
 from makeway.adapters.slurm.parse import Gres
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, partitions
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer, details
-from makeway.adapters.slurm.resources.limits import KnownLimits, Limited, Scope, quotas
+from makeway.adapters.slurm.resources.limits import KnownLimits, quotas
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.policies.model import JobKind
 from tests.adapters.slurm.jobs.raw_jobs import ANY, PENDING, raw_node, translated

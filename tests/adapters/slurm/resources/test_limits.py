@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.entitlement.assoc_mgr import Limited, limits, parents_of
 from makeway.adapters.slurm.entitlement.qos import QosRules, limit_factor
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
@@ -17,11 +18,8 @@ from makeway.adapters.slurm.resources.limits import (
     NO_LIMITS,
     RULES_KNOWN_S,
     KnownLimits,
-    Limited,
     LimitsReader,
     chosen,
-    limits,
-    parents_of,
     quotas,
 )
 from makeway.adapters.slurm.settings import SlurmSettings
