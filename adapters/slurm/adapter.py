@@ -326,7 +326,8 @@ class SlurmCliAdapter:
         parse_cluster.check_answered(records_read.nodes)
         found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)
         details = {job.job_id: told for job, told in found if told is not None}
-        limits = self._limits.learn(sections.get("limits", []), records_read.partitions, waiting)
+        told, safe = sections.get("limits", []), self._client.known().starts_safely
+        limits = self._limits.learn(told, records_read.partitions, waiting, safe=safe)
         return _Read(
             nodes=records_read.nodes,
             partitions=records_read.partitions,

@@ -5,12 +5,12 @@ The lines of 22.05 and of later releases differ in the names of users: `0={...}`
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from makeway.adapters.site.text import printable
-from makeway.adapters.slurm.entitlement.charged import JOBS, RUN_MINUTES
+from makeway.adapters.slurm.entitlement.charged import IN_ALL, JOBS, RUN_MINUTES
 from makeway.adapters.slurm.parse import RawJob
 
 _QOS = re.compile(
@@ -23,6 +23,7 @@ _ASSOCIATION = re.compile(
 )
 _PARENT = re.compile(r" ParentAccount=(?P<parent>\S*?)\(\d+\)")
 _LIMIT = re.compile(r"(?P<limit>\d+)\((?P<used>\d+)\)")
+_USED = re.compile(r"\w+\((?P<used>\d+)\)")
 
 
 class Scope(StrEnum):
@@ -33,6 +34,7 @@ class Scope(StrEnum):
     QOS_USER = "those of a user"
     GROUP = "all jobs of an account and the accounts below it, or of a user's association"
     OWN = "the jobs of a user's association, which may be so many"
+    JOB = "each job of a QOS or of a user's association alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,21 +116,27 @@ def for_partitions(lines: Iterable[str]) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def limits(lines: Iterable[str]) -> tuple[Limited, ...]:
-    """The limits in those lines, each with what is left. What is unlimited is left out."""
+def limits(lines: Iterable[str], *, safe: bool = False) -> tuple[Limited, ...]:
+    """The limits in those lines, each with what is left. What is unlimited is left out.
+
+    `safe`: whether Slurm starts a job only if the job cannot use more minutes than are left (GrpTRESMins),
+    as with `safe` in AccountingStorageEnforce.
+    """
     found: list[Limited] = []
     for line in lines:
         if qos := _QOS.fullmatch(line):
-            found += _of_qos(qos)
+            found += _of_qos(qos, safe=safe)
         elif association := _ASSOCIATION.match(line):
-            found += _of_association(association, line)
+            found += _of_association(association, line, safe=safe)
     return tuple(one for one in found if one.left)
 
 
-def _of_qos(found: re.Match[str]) -> list[Limited]:
-    qos = found["qos"]
-    left = _left(found["group"], "GrpJobs", "GrpTRES", "GrpTRESRunMins")
-    limited = [Limited(scope=Scope.QOS, qos=qos, left=left)]
+def _of_qos(found: re.Match[str], *, safe: bool) -> list[Limited]:
+    qos, group = found["qos"], found["group"]
+    limited = [
+        Limited(scope=Scope.QOS, qos=qos, left=_of_group(group, safe=safe)),
+        Limited(scope=Scope.JOB, qos=qos, left=_of_each_job(group)),
+    ]
     for part in _PART.finditer(found["accounts"]):
         left = _left(part["limits"], "MaxJobsPA", "MaxTRESPA", "MaxTRESRunMinsPA")
         limited.append(Limited(scope=Scope.QOS_ACCOUNT, qos=qos, account=part["name"], left=left))
@@ -139,24 +147,44 @@ def _of_qos(found: re.Match[str]) -> list[Limited]:
     return limited
 
 
-def _of_association(found: re.Match[str], line: str) -> list[Limited]:
+def _of_association(found: re.Match[str], line: str, *, safe: bool) -> list[Limited]:
     user, account = _USER.fullmatch(found["user"]), found["account"]
     if found["user"] and user is None:
         return []
     user_id, partition = user["id"] if user else None, found["partition"] or None
-    left = _left(line, "GrpJobs", "GrpTRES", "GrpTRESRunMins")
-    scaled = _counted(line, "", "GrpTRES", "")
+    left, scaled = _of_group(line, safe=safe), _counted(line, "", "GrpTRES", "")
     where = Limited(scope=Scope.GROUP, account=account, user_id=user_id, partition=partition, left=left)
     group = replace(where, scaled=scaled)
     if user is None:
         return [group]
     # What an account says of the jobs of each user is only what its users' associations inherit.
-    return [group, replace(group, scope=Scope.OWN, left=_left(line, "MaxJobs", "", ""), scaled={})]
+    each = _of_each_job(line)
+    return [
+        group,
+        replace(group, scope=Scope.OWN, left=_left(line, "MaxJobs", "", ""), scaled={}),
+        replace(group, scope=Scope.JOB, left=each, scaled={what: (most, 0.0) for what, most in each.items()}),
+    ]
 
 
-def _pair(parts: tuple[str, str, str]) -> tuple[str, str]:
-    """A key and its value, without what divides them."""
-    return parts[0], parts[2]
+def _of_group(text: str, *, safe: bool) -> dict[str, float]:
+    """What is left to all jobs of a QOS or an association together."""
+    left = _left(text, "GrpJobs", "GrpTRES", "GrpTRESRunMins")
+    if not safe:
+        return left
+    pairs = _pairs(text)
+    for what, amount in _amounts(pairs.get("GrpTRESMins", "")):
+        limit, running = _LIMIT.fullmatch(amount), dict(_amounts(pairs.get("GrpTRESRunMins", "")))
+        still = _USED.fullmatch(running.get(what, ""))
+        if limit is not None:
+            used = float(limit["used"]) + (float(still["used"]) if still else 0.0)
+            left[f"{what}{IN_ALL}"] = max(0.0, float(limit["limit"]) - used)
+    return left
+
+
+def _of_each_job(text: str) -> dict[str, float]:
+    """How much each job may have, such as of `MaxTRESPJ=cpu=8,node=2`."""
+    amounts = _amounts(_pairs(text).get("MaxTRESPJ", ""))
+    return {what: float(amount) for what, amount in amounts if amount.isdecimal()}
 
 
 def _left(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str, float]:
@@ -167,16 +195,26 @@ def _left(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str, f
 
 def _counted(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str, tuple[float, float]]:
     """The same limits, each with what is used of it."""
-    pairs = dict(_pair(word.partition("=")) for word in text.split(" "))
+    pairs = _pairs(text)
     limited = {JOBS: pairs.get(jobs, "")}
     for key, unit in ((resources, ""), (run_minutes, RUN_MINUTES)):
-        # Such as cpu=8(2),mem=N(0),gres/gpu=2(1).
-        for part in pairs.get(key, "").split(","):
-            what, divided, amount = part.rpartition("=")
-            if divided:
-                limited[f"{what}{unit}"] = amount
+        limited |= {f"{what}{unit}": amount for what, amount in _amounts(pairs.get(key, ""))}
     return {
         what: (float(number["limit"]), float(number["used"]))
         for what, text in limited.items()
         if (number := _LIMIT.fullmatch(text))
     }
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """The values by their keys."""
+    parts = (word.partition("=") for word in text.split(" "))
+    return {key: value for key, _, value in parts}
+
+
+def _amounts(text: str) -> Iterator[tuple[str, str]]:
+    """The parts of `cpu=8(2),mem=N(0),gres/gpu=2(1)`."""
+    for part in text.split(","):
+        what, divided, amount = part.rpartition("=")
+        if divided:
+            yield what, amount

@@ -19,7 +19,7 @@ JOBS = "jobs"
 """What a limit on the number of jobs is called here; the others have the names of trackable resources."""
 RUN_MINUTES = " run minutes"
 """What follows these names in a limit on what jobs still hold, times the minutes of their time limits."""
-MINUTES = " minutes"
+IN_ALL = " minutes in all"
 """The same in a limit on what jobs have used and may still use (GrpTRESMins)."""
 _CPU = "cpu"
 
@@ -37,10 +37,11 @@ def needs_of(raw: RawJob, least: Mapping[str, float]) -> Mapping[str, float]:
         except ValueError:
             continue
         needs[what] = max(asked, needs.get(what, 0.0))
-    if raw.limit_s is None:
-        return {JOBS: 1.0, **needs}
-    minutes = {f"{what}{RUN_MINUTES}": number * raw.limit_s / 60.0 for what, number in needs.items()}
-    return {JOBS: 1.0, **needs, **minutes}
+    counted = {JOBS: 1.0, **needs}
+    minutes = 0.0 if raw.limit_s is None else raw.limit_s / 60.0
+    for unit in (RUN_MINUTES, IN_ALL) if minutes else ():
+        counted |= {f"{what}{unit}": number * minutes for what, number in needs.items()}
+    return counted
 
 
 def least_held(

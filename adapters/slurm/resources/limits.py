@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from makeway.adapters.slurm.entitlement.assoc_mgr import Limited, Scope, for_partitions, limits, parents_of
-from makeway.adapters.slurm.entitlement.charged import needs_of
+from makeway.adapters.slurm.entitlement.charged import IN_ALL, needs_of
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
@@ -90,17 +90,25 @@ class LimitsReader:
         return chosen(waiting, self._parents, self._of_partitions)
 
     def learn(
-        self, lines: Sequence[str], partitions: Iterable[RawPartition], waiting: Sequence[RawJob]
+        self,
+        lines: Sequence[str],
+        partitions: Iterable[RawPartition],
+        waiting: Sequence[RawJob],
+        *,
+        safe: bool = False,
     ) -> KnownLimits:
-        """The limits that were read for the waiting jobs, with the partitions of the same snapshot."""
+        """The limits that were read for the waiting jobs, with the partitions of the same snapshot.
+
+        `safe`: see `limits`.
+        """
         self._of_partitions = {one.name: one.qos for one in partitions if one.qos}
         if not lines:
             return NO_LIMITS
         self._parents.update(parents_of(lines))
         of_jobs = ({self._of_partitions.get(name, "") for name in job.partitions} for job in waiting)
         several = any(found - {"", job.qos} for job, found in zip(waiting, of_jobs, strict=True))
-        limited = limits(lines)
-        matters = several or any(one.scaled for one in limited)
+        limited = limits(lines, safe=safe)
+        matters = several or any(one.scaled or any(map(_in_all, one.left)) for one in limited)
         return KnownLimits(
             limited=limited,
             parents=self._parents,
@@ -194,6 +202,7 @@ def _quotas(
     """
     accounts = accounts_above(raw.account, known.parents)
     factor = next((known.rules.factors[qos] for qos in order if qos in known.rules.factors), None)
+    charges_otherwise = not known.rules.other_prices.isdisjoint(order)
     found: list[Quota] = []
     said: dict[Scope, set[str]] = {scope: set() for scope in Scope}
     """What the QOS that come first limit."""
@@ -204,12 +213,19 @@ def _quotas(
                 continue
             before = _said_of(limited.scope, said_before)
             said[limited.scope].update(limited.left if qos is not None else ())
+            # No other job draws on what each job may have.
+            whose = f"job {raw.job_id}, {limited.name}" if limited.scope is Scope.JOB else limited.name
             found += [
-                Quota(name=f"{what} of {limited.name}", needs=needs[what], left=left)
+                Quota(name=f"{what} of {whose}", needs=needs[what], left=left)
                 for what, left in sorted(limited.left_with(factor).items())
-                if needs.get(what) and what not in before
+                if needs.get(what) and what not in before and not (charges_otherwise and _in_all(what))
             ]
     return found
+
+
+def _in_all(what: str) -> bool:
+    """Whether it is the minutes that jobs have used and may still use."""
+    return what.endswith(IN_ALL)
 
 
 def _said_of(scope: Scope, said: Mapping[Scope, frozenset[str]]) -> frozenset[str]:
@@ -219,5 +235,5 @@ def _said_of(scope: Scope, said: Mapping[Scope, frozenset[str]]) -> frozenset[st
             return said[Scope.QOS]
         case Scope.OWN:
             return said[Scope.QOS_USER] | said[Scope.QOS_ACCOUNT]
-        case Scope.QOS | Scope.QOS_ACCOUNT | Scope.QOS_USER:
+        case Scope.QOS | Scope.QOS_ACCOUNT | Scope.QOS_USER | Scope.JOB:
             return said[scope]

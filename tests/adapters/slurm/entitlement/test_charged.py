@@ -74,8 +74,11 @@ def test_what_a_job_counts_as(cpus: int, nodes: int, said: dict[str, Any], held:
     raw = asks(cpus, nodes)
     found = replace(told(), **said)
     needs = needs_of(raw, least_held(raw, found, NODES, COUNTS, whole=False))
-    asked = {"jobs": 1.0, "billing": float(cpus), "billing run minutes": float(cpus)}
-    assert needs == {**asked, **held, **{f"{what} run minutes": number for what, number in held.items()}}
+    counted = {"billing": float(cpus), **held}
+    minutes = {
+        f"{what} {of}": amount for what, amount in counted.items() for of in ("run minutes", "minutes in all")
+    }
+    assert needs == {"jobs": 1.0, **counted, **minutes}
 
 
 @pytest.mark.parametrize(

@@ -259,10 +259,15 @@ def test_the_flags_are_read_again_after_a_while_and_kept_if_the_database_is_sile
 
 def test_the_rules_that_sacctmgr_prints() -> None:
     refused = (1, "", "sacctmgr: error: slurm_persist_conn_open: Connection refused")
-    printed = "normal||\nurgent|DenyOnLimit,OverPartQOS|2.000000\nslow|NoReserve|0.340000\n"
+    printed = (
+        "normal|||1.000000\nurgent|DenyOnLimit,OverPartQOS|2.000000|2.000000\n"
+        "slow|NoReserve|0.340000|1.000000\ncheap|UsageFactorSafe||0.000000\nsame|UsageFactorSafe||1.000000\n"
+    )
     client = SlurmClient(SlurmSettings(classes=()), FakeSlurm(script=((0, printed, ""), refused)))
     factors = {"urgent": 2.0, "slow": 0.34}
-    assert client.qos_rules() == QosRules(before_partitions=frozenset({"urgent"}), factors=factors)
+    assert client.qos_rules() == QosRules(
+        before_partitions=frozenset({"urgent"}), factors=factors, other_prices=frozenset({"cheap"})
+    )
     assert client.qos_rules() is None
 
 
