@@ -13,8 +13,9 @@ from makeway.adapters.slurm.entitlement.assoc_mgr import limits
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader, quotas
-from tests.adapters.slurm.fake_slurm import ROW, FakeSlurm, adapter_of
+from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of
 from tests.adapters.slurm.jobs.raw_jobs import PENDING
+from tests.adapters.slurm.test_parse import ROW
 
 NO_MINUTES = "GrpTRESMins=cpu=N(40),node=N(20) GrpTRESRunMins=cpu=N(120),node=N(60)"
 RAW = replace(PENDING, user_id="0", account="a", qos="x", tres="cpu=4,node=2", limit_s=1800.0)
