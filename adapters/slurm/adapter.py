@@ -135,8 +135,7 @@ class SlurmCliAdapter:
         """The whole cluster at one instant, by two commands at most; `_first_read` may add a third."""
         first = self._first_read()
         known, now_s = self._client.known(), self._now()
-        classes = self._settings.classes
-        jobs = [with_one_qos(job, classes) for job in first.jobs if not over(job)]
+        jobs = [with_one_qos(job, self._settings.classes) for job in first.jobs if not over(job)]
         read = self._read(jobs, first.cluster)
         prefix = known.capabilities.reservation_prefix
         holds = hold_names(read.reservations, jobs, prefix)
