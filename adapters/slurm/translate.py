@@ -295,7 +295,7 @@ class Translator:
             for name, count in asked_licenses(raw.licenses)
             if name in self._licenses
         )
-        least = self._resources.least_held(raw, asked) if self._limits.limited else {}
+        least = self._resources.least_held(raw, asked) if self._limits.limited else dict[str, float]()
         return (*licenses, *quotas(raw, self._limits, least))
 
 
