@@ -16,7 +16,7 @@ from makeway.adapters.registry import ClusterNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import new_token, runner_of
-from makeway.adapters.slurm.entitlement.several_qos import with_one_qos
+from makeway.adapters.slurm.entitlement.several_qos import with_counting_qos
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse import RawJob
@@ -291,7 +291,7 @@ def count(
     members: dict[str | None, list[RawJob]] = {one.name: [] for one in classes}
     members[None] = []
     for job in jobs:
-        found = class_of(with_one_qos(job, classes), classes)
+        found = class_of(with_counting_qos(job, classes), classes)
         members[None if found is None else found.name].append(job)
     return tuple(_counted(name, found, rules) for name, found in members.items())
 

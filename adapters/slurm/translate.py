@@ -118,7 +118,7 @@ def job_class(raw: RawJob, classes: tuple[JobClass, ...]) -> JobClass | None:
     return first_class(
         classes,
         partitions=raw.partitions,
-        qos=raw.qos,
+        qos=raw.qos.partition(",")[0],
         account=raw.account,
         user=raw.user,
         features=raw.features,

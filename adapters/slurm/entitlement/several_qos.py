@@ -1,7 +1,7 @@
 """Jobs that ask for several QOS, such as `sbatch --qos=urgent,normal`, which Slurm knows since 24.11.
 
-While such a job waits, Slurm prints all of them, in the user's order. It tries them by their priorities, and
-prints the one with which the job has started once it runs.
+While such a job waits, Slurm prints all of them, in the user's order. It tries them by their priorities, of
+equal ones in any order, and prints the one with which the job has started once it runs.
 
 Reference: 24.11.5 and 26.05.5, as tried on 2026-11-26.
 """
@@ -14,15 +14,14 @@ from makeway.adapters.slurm.translate import job_class
 from makeway.policies.model import JobKind
 
 
-def with_one_qos(raw: RawJob, classes: tuple[JobClass, ...]) -> RawJob:
-    """The job with the one QOS that counts: of several, the first by which the job is urgent, else the first.
+def with_counting_qos(raw: RawJob, classes: tuple[JobClass, ...]) -> RawJob:
+    """The job with the QOS that count: all, if each makes it urgent, else the first that does not.
 
-    Room is made for a job by the limits of its urgent QOS alone. By another one that is less limited, a user
-    could have more urgent jobs at once than the site allows.
+    Slurm may start it by any of them. If one that is not urgent were among them, a user could have others
+    leave for more jobs than the limits of the urgent one admit.
     """
     if "," not in raw.qos:
         return raw
     each = [replace(raw, qos=name) for name in raw.qos.split(",")]
     found = ((one, job_class(one, classes)) for one in each)
-    urgent = (one for one, of_one in found if of_one is not None and of_one.kind is JobKind.ON_DEMAND)
-    return next(urgent, each[0])
+    return next((one for one, of in found if of is None or of.kind is not JobKind.ON_DEMAND), raw)

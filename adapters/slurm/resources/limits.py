@@ -16,6 +16,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from types import MappingProxyType
 
 from makeway.adapters.slurm.entitlement.assoc_mgr import Limited, Scope, for_partitions, limits, parents_of
@@ -48,13 +49,13 @@ class KnownLimits:
     """By array: how many more of its tasks may run now. Arrays without a limit are absent."""
 
     def in_force(self, raw: RawJob) -> tuple[tuple[str | None, tuple[str, ...]], ...]:
-        """Whose limits hold for a job, for each of its partitions: the one partition that its user's
+        """Whose limits hold for a job, for each of its partitions and QOS: the one partition that its user's
         association is for (None: any), and the QOS, first the one whose limits come first.
         """
         found: dict[tuple[str | None, tuple[str, ...]], None] = {}
-        for partition in raw.partitions or ("",):
-            names = [name for name in (self.of_partitions.get(partition), raw.qos) if name]
-            ordered = reversed(names) if raw.qos in self.rules.before_partitions else names
+        for partition, qos in product(raw.partitions or ("",), raw.qos.split(",")):
+            names = [name for name in (self.of_partitions.get(partition), qos) if name]
+            ordered = reversed(names) if qos in self.rules.before_partitions else names
             own = (raw.account, raw.user_id, partition.lower()) in self.for_partitions
             found[partition.lower() if own else None, tuple(dict.fromkeys(ordered))] = None
         return tuple(found)
@@ -152,7 +153,7 @@ def chosen(jobs: Iterable[RawJob], parents: Mapping[str, str], of_partitions: Ma
         ("accounts", accounts),
         (
             "qos",
-            {job.qos for job in wanted}
+            {qos for job in wanted for qos in job.qos.split(",")}
             | {of_partitions.get(one, "") for job in wanted for one in job.partitions},
         ),
     ]
@@ -176,8 +177,8 @@ def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
 
 
 def quotas(raw: RawJob, known: KnownLimits, least: Mapping[str, float] = NOTHING) -> tuple[Quota, ...]:
-    """The limits that a waiting job draws on. With several partitions, it starts where Slurm admits it first:
-    a limit counts if it holds in all of them.
+    """The limits that a waiting job draws on. With several partitions or QOS, it starts where Slurm admits it
+    first: a limit counts if it holds in all of them.
 
     `least`: what it will get at least, by the names of trackable resources.
     """

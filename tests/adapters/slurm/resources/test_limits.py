@@ -126,7 +126,7 @@ def test_all_accounts_are_asked_for_while_those_above_are_not_known() -> None:
 
 def test_names_that_cannot_be_asked_for_are_left_out() -> None:
     """A user may name an account as he likes where nothing checks it."""
-    hostile = replace(WAITS, account="x\nshow config", qos="a,b flags=users")
+    hostile = replace(WAITS, account="x\nshow config", qos="b flags=users")
     asked = chosen((WAITS, hostile), PARENTS, {})
     assert asked == "flags=assoc,qos users=root accounts=a,p,root qos=urgent"
     assert chosen((hostile,), PARENTS, {}) == ""
