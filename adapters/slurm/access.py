@@ -33,7 +33,14 @@ Unless both jobs have licences, its `_valid_license_job_expansion` looks for one
 on 2026-11-22: 25.11.7 crashed three times of three; 24.11.5 and 26.05.5 did not. Read in the sources on that
 day: the line is in 25.11.0, 25.11.2, 25.11.5 and 25.11.7 and in 26.05 before 26.05.5, but not in 25.05.5.
 """
-_QOS_RULES = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,flags,limitfactor")
+_QOS_RULES = (
+    "sacctmgr",
+    "--noheader",
+    "--parsable2",
+    "show",
+    "qos",
+    "format=name,flags,limitfactor,usagefactor",
+)
 _TOKEN_LETTERS = string.ascii_letters + string.digits
 
 
@@ -83,6 +90,8 @@ class Controller:
     """Whether makeway runs as root."""
     enforces_limits: bool = False
     """Whether the limits of QOS and associations hold."""
+    starts_safely: bool = False
+    """Whether Slurm starts a job only if it cannot use more minutes than its limits leave."""
     job_defaults: JobDefaults = NO_JOB_DEFAULTS
     """What jobs get that do not say."""
     wakes: WakeTimes | None = None
@@ -115,6 +124,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         message = f"no version in the configuration ({error})"
         raise Unreadable(message, command=done.argv, text=done.stdout) from None
     permitted = "permit_job_expansion" in settings.get("SchedulerParameters", "").split(",")
+    enforced = frozenset(settings.get("AccountingStorageEnforce", "").lower().split(","))
     crashes = growth_ends_slurmctld(parse.exact_release(version))
     grows = permitted and release >= build.RESIZES_CLEANLY and not crashes and superuser
     capabilities = Capabilities(
@@ -128,9 +138,8 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         release=release,
         counts=counting(settings),
         superuser=superuser,
-        enforces_limits=not {"limits", "safe"}.isdisjoint(
-            settings.get("AccountingStorageEnforce", "").lower().split(",")
-        ),
+        enforces_limits=not enforced.isdisjoint({"limits", "safe"}),
+        starts_safely="safe" in enforced,
         job_defaults=job_defaults(settings),
         wakes=wake_times(settings),
         overtime_s=_overtime_s(settings.get("OverTimeLimit", "")),

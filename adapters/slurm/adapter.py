@@ -15,6 +15,7 @@ from makeway.adapters.site.snapshot import check_whole
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import Controller, SlurmClient, new_token, runner_of
 from makeway.adapters.slurm.commands import SlurmCommands
+from makeway.adapters.slurm.entitlement.several_qos import with_counting_qos
 from makeway.adapters.slurm.errors import from_scrontab
 from makeway.adapters.slurm.holds import HoldNames, hold_names
 from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
@@ -134,7 +135,7 @@ class SlurmCliAdapter:
         """The whole cluster at one instant, by two commands at most; `_first_read` may add a third."""
         first = self._first_read()
         known, now_s = self._client.known(), self._now()
-        jobs = [job for job in first.jobs if not over(job)]
+        jobs = [with_counting_qos(job, self._settings.classes) for job in first.jobs if not over(job)]
         read = self._read(jobs, first.cluster)
         prefix = known.capabilities.reservation_prefix
         holds = hold_names(read.reservations, jobs, prefix)
@@ -335,7 +336,8 @@ class SlurmCliAdapter:
         parse_cluster.check_answered(records_read.nodes)
         found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)
         details = {job.job_id: told for job, told in found if told is not None}
-        limits = self._limits.learn(sections.get("limits", []), records_read.partitions, waiting)
+        told, safe = sections.get("limits", []), self._client.known().starts_safely
+        limits = self._limits.learn(told, records_read.partitions, waiting, safe=safe)
         return _Read(
             nodes=records_read.nodes,
             partitions=records_read.partitions,

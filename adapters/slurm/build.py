@@ -12,6 +12,7 @@ from typing import assert_never
 
 from makeway.adapters.hostlist import fold
 from makeway.adapters.protocol import Rejected
+from makeway.adapters.slurm.parse import RawJob
 from makeway.policies.model import QUEUE_POSITIONS, SignalTarget
 
 FRONT_PRIORITY = 4_294_967_200
@@ -334,17 +335,16 @@ def restore_priority(job_id: str) -> tuple[str, ...]:
     return ("scontrol", "release", _job(job_id))
 
 
-def allocate_expander(
-    job_id: str, nodes: tuple[str, ...], *, reservation: str | None, user_id: str, group_id: str
-) -> tuple[str, ...]:
-    """Get nodes, as the job's user, in an allocation that may be merged into the job. Waits some seconds at
-    the most.
-    """
-    user = ("setpriv", f"--reuid={user_id}", f"--regid={group_id}", "--init-groups", "--")
+def allocate_expander(job: RawJob, nodes: tuple[str, ...], *, reservation: str | None) -> tuple[str, ...]:
+    """Get nodes, as the job's user, that may be merged into the job. Waits some seconds at the most."""
+    user = ("setpriv", f"--reuid={job.user_id}", f"--regid={job.group_id}", "--init-groups", "--")
     what = (f"--nodelist={node_list(nodes)}", f"--nodes={len(nodes)}", "--exclusive", "--immediate=5")
-    where = () if reservation is None else (f"--reservation={_name(reservation)}",)
-    kind = (f"--dependency=expand:{_job(job_id)}", f"--job-name={EXPANDER_NAME}", "--no-shell", "--no-bell")
-    return (*user, "salloc", *what, *where, *kind)
+    # Slurm merges only what has the partition and the QOS of the job.
+    same = {"account": job.account, "qos": job.qos, "partition": job.partitions[0]}
+    where = {"reservation": None if reservation is None else _name(reservation)}
+    like = tuple(f"--{option}={name}" for option, name in (same | where).items() if name)
+    kind = (f"--dependency=expand:{_job(job.job_id)}", f"--job-name={EXPANDER_NAME}", "--no-shell")
+    return (*user, "salloc", *what, *like, *kind, "--no-bell")
 
 
 def merge_expander(job_id: str) -> tuple[str, ...]:

@@ -350,9 +350,7 @@ class SlurmCommands:
         return f"job {job_id} does not wait: it is {job.state}"
 
     def _allocate(self, job: RawJob, nodes: tuple[str, ...], reservation: str | None) -> str:
-        command = build.allocate_expander(
-            job.job_id, nodes, reservation=reservation, user_id=job.user_id, group_id=job.group_id
-        )
+        command = build.allocate_expander(job, nodes, reservation=reservation)
         done = self._client.change(command)
         if done.returncode != 0:
             raise refusal(done)

@@ -11,6 +11,7 @@ from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.lease.check import check_lease
 from makeway.adapters.slurm.nodes.check import check_power_saving
 from makeway.adapters.slurm.parse import exact_release
+from makeway.adapters.slurm.partitions.preemption import preempt_for_urgent
 from makeway.adapters.slurm.resources.check import check_sharing
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
@@ -39,7 +40,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         check_open_door(survey, classes),
         check_growth(survey, classes, can_expand=context.can_expand),
         *check_requeue(survey, classes),
-        check_preemption(survey),
+        check_preemption(survey, classes),
         check_kill_wait(survey, context.margin_s),
         check_complete_wait(survey, context.margin_s),
         check_power_saving(survey, section, context.start_within_s),
@@ -315,16 +316,22 @@ def _number(said: str | None, default: float) -> float:
     return float(said) if said is not None and said.isdecimal() else default
 
 
-def check_preemption(survey: Survey) -> Check:
-    """Whether Slurm itself evicts jobs too."""
+def check_preemption(survey: Survey, classes: tuple[JobClass, ...]) -> Check:
+    """Whether Slurm itself evicts jobs too, and for urgent ones."""
     kind = survey.settings.get("PreemptType", "(null)")
-    modes = survey.settings.get("PreemptMode", "OFF")
     if kind in {"(null)", "preempt/none"}:
         return ok("preemption", "Slurm itself preempts no job")
+    said = (
+        f"Slurm itself preempts ({printable(kind)}, {printable(survey.settings.get('PreemptMode', 'OFF'))})"
+    )
+    able = preempt_for_urgent(kind, classes, survey.preempting, survey.tiers)
+    if able == ():
+        return ok("preemption", f"{said}, but not for urgent jobs")
+    named = f": {printable(', '.join(able))}" if able else ""
     return warning(
         "preemption",
-        f"Slurm itself preempts ({printable(kind)}, {printable(modes)}) and does so before makeway can "
-        "choose: configure the QOS and partitions of urgent jobs to preempt no job (Preempt=, PriorityTier=)",
+        f"{said} and does so before makeway can choose: configure the QOS and partitions of urgent jobs to "
+        f"preempt no job (Preempt=, PriorityTier=){named}",
     )
 
 

@@ -82,6 +82,8 @@ class RawPartition:
     state: str
     exclusive: bool = False
     """Whether its jobs share no node with jobs of other users."""
+    whole_nodes: bool = False
+    """Whether its jobs get all CPUs and GPUs of their nodes."""
     oversubscribed: bool = False
     """Whether it gives one CPU to several jobs at once."""
     weights: tuple[tuple[str, float], ...] | None = ()
@@ -259,7 +261,9 @@ def _partition(line: str) -> RawPartition:
         name=value(line, "PartitionName"),
         state=value(line, "State"),
         exclusive=any(_optional(line, key, "NO") != "NO" for key in keys),
-        sharing=_optional(line, "OverSubscribe", "NO"),
+        sharing="EXCLUSIVE"
+        if _optional(line, "Exclusive", "NO") == "NODE"
+        else _optional(line, "OverSubscribe", "NO"),
         weights=_optional(line, "TRESBillingWeights", ""),
         default=_optional(line, "Default", "NO"),
         memory_per_node=_optional(line, "DefMemPerNode", ""),
@@ -299,6 +303,7 @@ def partition_of(
         name=name,
         state=state,
         exclusive=exclusive or sharing == "EXCLUSIVE",
+        whole_nodes=sharing == "EXCLUSIVE",
         oversubscribed=sharing.startswith(("YES", "FORCE")) and not sharing.endswith(":1"),
         weights=billing_weights(weights),
         by_default=default == "YES",

@@ -7,7 +7,7 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from makeway.adapters.command import CompletedCommand, Runner
@@ -16,10 +16,12 @@ from makeway.adapters.registry import ClusterNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import new_token, runner_of
+from makeway.adapters.slurm.entitlement.several_qos import with_counting_qos
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import class_of, over, state
@@ -27,6 +29,7 @@ from makeway.policies.model import JobState
 
 _STATE = "Current Association Manager state"
 """What `scontrol show assoc_mgr` begins with."""
+_PREEMPTING = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,preempt")
 _NO_NUMBER = 2**32 - 2
 """What Slurm has for the number of a user whose name its machine does not know (NO_VAL)."""
 _OPEN_TO_ALL = ("AllowGroups=ALL", "AllowAccounts=ALL", "AllowQos=ALL", "RootOnly=NO")
@@ -95,6 +98,10 @@ class Survey:
     """The number of a user of that name on the controller's machine. None: it has none, or accounting does
     not know the name.
     """
+    preempting: frozenset[str] | None = None
+    """The QOS that preempt others in Slurm. None: unknown, or it does not preempt by QOS."""
+    tiers: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The PriorityTier of each partition."""
     associated: frozenset[int] | None = None
     """Which of root and that user have an account on this cluster, by number. None: unknown."""
 
@@ -113,7 +120,7 @@ def survey(
     user_id: int | None = None,
 ) -> Survey:
     """Look at the Slurm that the settings describe, by four commands, or five if classes ask for a QOS or an
-    account.
+    account, and one more if Slurm preempts by QOS.
 
     Args:
         settings: where it is, and the classes of its jobs.
@@ -151,6 +158,8 @@ def survey(
         user_id=user_id,
         number_there=number_of(user, users),
         associated=associated(users),
+        preempting=_preempting(runner, settings, told),
+        tiers=partition_tiers(partitions.stdout.splitlines()),
     )
 
 
@@ -239,6 +248,14 @@ def _users(runner: Runner, settings: SlurmSettings, user: str) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
+def _preempting(runner: Runner, settings: SlurmSettings, told: Mapping[str, str]) -> frozenset[str] | None:
+    """See `Survey.preempting`."""
+    if told.get("PreemptType") != "preempt/qos":
+        return None
+    done = runner.run(_PREEMPTING, timeout_s=settings.timeout_s)
+    return preempting_qos(done.stdout.splitlines()) if done.returncode == 0 else None
+
+
 def clock_ahead_s(config: str, began_s: float, ended_s: float) -> float | None:
     """By how much the controller's clock is at least ahead of makeway's; 0 if they may agree, None if it
     is unknown.
@@ -274,7 +291,7 @@ def count(
     members: dict[str | None, list[RawJob]] = {one.name: [] for one in classes}
     members[None] = []
     for job in jobs:
-        found = class_of(job, classes)
+        found = class_of(with_counting_qos(job, classes), classes)
         members[None if found is None else found.name].append(job)
     return tuple(_counted(name, found, rules) for name, found in members.items())
 

@@ -119,7 +119,7 @@ def job_class(raw: RawJob, classes: tuple[JobClass, ...]) -> JobClass | None:
     return first_class(
         classes,
         partitions=raw.partitions,
-        qos=raw.qos,
+        qos=raw.qos.partition(",")[0],
         account=raw.account,
         user=raw.user,
         features=raw.features,
@@ -221,7 +221,7 @@ class Translator:
             demand=asked.demand if asked else None,
             blocked_by=(blocked_by := self._blocked_by(raw, asked, found) if asked else ""),
             examined=not pending or _lacks(raw, self._limits) is not _NOT_LOOKED_AT,
-            quotas=self._quotas(raw) if pending and kind is JobKind.ON_DEMAND else (),
+            quotas=self._quotas(raw, asked) if asked and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
             start_s=(started_s := None if pending else raw.start_s),
             overtime_s=0.0 if pending else self._rules.overtime_of(raw),
@@ -289,14 +289,15 @@ class Translator:
             return f"{lacks} ({printable(raw.reason)})"
         return "its release from a hold" if eligibility.is_held(raw) else ""
 
-    def _quotas(self, raw: RawJob) -> tuple[Quota, ...]:
+    def _quotas(self, raw: RawJob, asked: Asked) -> tuple[Quota, ...]:
         """The licenses and limits that a waiting urgent job shares with others."""
-        asked = (
+        licenses = (
             Quota(name=f"licences {printable(name)}", needs=float(count), left=float(self._licenses[name]))
             for name, count in asked_licenses(raw.licenses)
             if name in self._licenses
         )
-        return (*asked, *quotas(raw, self._limits))
+        least = self._resources.least_held(raw, asked) if self._limits.limited else dict[str, float]()
+        return (*licenses, *quotas(raw, self._limits, least))
 
 
 def _largest_size(kind: JobKind, asked: Asked | None, before: int) -> int | None:

@@ -4,11 +4,13 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from makeway.adapters.slurm.build import allocate_expander
+from tests.adapters.slurm.jobs.raw_jobs import RUNNING
 from tests.paths import DEPLOY, ROOT
 
 EXPOSURE = 2.3
@@ -29,7 +31,8 @@ def test_the_drop_in_lets_root_act_as_the_users_of_jobs(drop_in: str, tmp_path: 
     assert (said["User"], said["SystemCallFilter"]) == ("root", "@setuid capset"), "setpriv calls capset"
     kept = [f"+{name.removeprefix('CAP_').lower()}" for name in said["CapabilityBoundingSet"].split()]
     service = ("setpriv", f"--bounding-set={','.join(['-all', *kept])}", "--inh-caps=-all", "--no-new-privs")
-    as_user = " ".join(allocate_expander("1", ("n1",), reservation=None, user_id="5", group_id="60")[:5])
+    job = replace(RUNNING, user_id="5", group_id="60")
+    as_user = " ".join(allocate_expander(job, ("n1",), reservation=None)[:5])
     os.mkfifo(runs := tmp_path / "runs")
     script = (
         f'{as_user} sh -c \'echo; exec sleep 60\' >"$1" & read -r _ <"$1"; kill -KILL $! && {as_user} id -u'

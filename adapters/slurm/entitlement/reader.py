@@ -115,13 +115,16 @@ class SlurmEntitlements:
         of_accounts = self._sacctmgr(
             *("associations", "where", "user=", f"cluster={cluster}"), *_format(ways.ACCOUNT_FIELDS)
         )
-        of_qos = self._sacctmgr("qos", *_format(ways.QOS_FIELDS))
+        of_qos = ways.qos_limits(self._sacctmgr("qos", *_format(ways.QOS_FIELDS)))
+        relative = any(one.relative for one in of_qos.values())
+        tres = self._sacctmgr("cluster", cluster, *_format(("TRES",))) if relative else []
         return ways.ways(
             doors,
             ways.associations(of_user, user),
             ways.account_limits(of_accounts),
-            ways.qos_limits(of_qos),
+            of_qos,
             enforced=enforced(settings),
+            tres="".join(tres),
         )
 
     def _sacctmgr(self, *words: str) -> list[str]:

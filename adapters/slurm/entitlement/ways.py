@@ -4,7 +4,8 @@ Of the limits of the same name, that of the partition's QOS comes before that of
 the job's QOS has the flag OverPartQOS. Both come before those of the association and of the accounts above
 it, which all hold. An association for the job's partition takes the place of the user's other one. The
 LimitFactor of the first of these QOS that has one scales the `GrpTRES` and `MaxTRES` of associations and
-accounts, rounded down.
+accounts, rounded down. A QOS with the flag Relative (24.05 and later) limits resources in percent of those of
+the cluster, or of the partition whose QOS it is, rounded down.
 
 Reference: 22.05, 24.11 as tried. `sacctmgr show associations` prints for a user also the limits that its
     association inherits, but not those on a group of jobs (`Grp...`), which accounts have for all their
@@ -33,6 +34,8 @@ ACCOUNT_FIELDS = ("Account", "ParentName", *_GROUP_LIMITS)
 QOS_FIELDS = ("Name", "Flags", "LimitFactor", *_QOS_LIMITS)
 _SCALED = frozenset({"GrpTRES", "MaxTRES"})
 """The limits of associations that the LimitFactor of a QOS scales."""
+_RELATIVE = frozenset({"GrpTRES", "MaxTRES", "MaxTRESPU", "MaxTRESPA"})
+"""The limits of a QOS with the flag Relative that are percentages."""
 _COME_BEFORE = {"MaxJobs": ("MaxJobsPU", "MaxJobsPA"), "MaxSubmitJobs": ("MaxSubmitPU", "MaxSubmitPA")}
 """Which limits of a QOS come before one of an association that has another name."""
 _WORD = re.compile(r"(?:^| )(?P<key>[A-Za-z]+)=(?P<text>\S*)")
@@ -60,6 +63,11 @@ class PartitionDoor:
             account is None
             or _admits({account}, words.get("AllowAccounts", _ALL), words.get("DenyAccounts", "(null)"))
         ) and (qos is None or _admits({qos}, words.get("AllowQos", _ALL), words.get("DenyQos", "(null)")))
+
+    def own_qos(self, qos: "Mapping[str, QosLimits]") -> "QosLimits | None":
+        """The limits of its QOS. None: it has none."""
+        found = qos.get(self.words.get("QoS", ""))
+        return None if found is None else found.of(self.words.get("TRES", ""))
 
     def limits(self) -> tuple[SubmissionLimit, ...]:
         """What its own settings admit. Raises ValueError for text that cannot be read."""
@@ -112,6 +120,23 @@ class QosLimits:
     limits: LimitsByName
     factor: float | None = None
     """Its LimitFactor. None: it has none."""
+    relative: bool = False
+    """Whether its limits on resources are percentages."""
+
+    def of(self, tres: str) -> "QosLimits":
+        """The same with amounts for percentages: `tres` is what there is, such as `cpu=16,node=8`."""
+        if not self.relative:
+            return self
+        there = {limit.what: limit.most for limit in _limits({"TRES": tres}, ("TRES",), "")["TRES"]}
+        limits = {
+            name: tuple(_share(one, there) for one in found) if name in _RELATIVE else found
+            for name, found in self.limits.items()
+        }
+        return replace(self, limits=limits, relative=False)
+
+
+def _share(percentage: SubmissionLimit, there: Mapping[str, float]) -> SubmissionLimit:
+    return replace(percentage, most=math.floor(there.get(percentage.what, 0.0) * percentage.most / 100.0))
 
 
 def partitions(lines: Iterable[str]) -> tuple[PartitionDoor, ...]:
@@ -164,6 +189,7 @@ def qos_limits(lines: Iterable[str]) -> Mapping[str, QosLimits]:
             before_partition="OverPartQOS" in row["Flags"].split(","),
             limits=_limits(row, _QOS_LIMITS, f"QOS {printable(row['Name'])}"),
             factor=limit_factor(row["LimitFactor"]),
+            relative="Relative" in row["Flags"].split(","),
         )
         for row in _rows(lines, QOS_FIELDS)
     }
@@ -205,6 +231,7 @@ def ways(
     qos: Mapping[str, QosLimits],
     *,
     enforced: frozenset[str],
+    tres: str = "",
 ) -> tuple[SubmissionWay, ...]:
     """The ways of a user, by the partitions that are open to the user.
 
@@ -215,7 +242,9 @@ def ways(
         qos: the limits of each QOS.
         enforced: the words of AccountingStorageEnforce: without `associations` every user may submit, without
             `qos` by every QOS, and limits count with `limits` alone.
+        tres: what the cluster has, such as `cpu=16,node=8`. Only QOS with the flag Relative need it.
     """
+    qos_of_jobs = {name: one.of(tres) for name, one in qos.items()}
     by = list(known)
     if not by and "associations" not in enforced:
         by = [Association(account="", partition="", qos=frozenset(), limits={})]
@@ -236,7 +265,7 @@ def ways(
                 if door.admits(account, name):
                     limits = door.limits()
                     if "limits" in enforced:
-                        order = _order(qos.get(name or ""), qos.get(door.words.get("QoS", "")))
+                        order = _order(qos_of_jobs.get(name or ""), door.own_qos(qos))
                         limits += _in_force(order, [one.limits, *above])
                     found.append(SubmissionWay(partition=door.name, qos=name, account=account, limits=limits))
     return tuple(found)

@@ -7,6 +7,7 @@ from functools import cache, cached_property, partial
 from typing import Self
 
 from makeway.adapters.protocol import Unreadable
+from makeway.adapters.slurm.entitlement.charged import least_held
 from makeway.adapters.slurm.nodes.choice import Asked, UrgentWays
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import Gres, RawJob
@@ -306,6 +307,13 @@ class SnapshotResources:
                 ]
             ),
         )
+
+    def least_held(self, job: RawJob, asked: Asked) -> Mapping[str, float]:
+        """What a waiting job gets at least once it runs, by the names of trackable resources."""
+        found, names = self._details.get(job.job_id), asked.eligible_nodes
+        nodes = [one for one in self._nodes if names is None or one.name in names]
+        wholes = (one in self._partitions and self._partitions[one].whole_nodes for one in job.partitions)
+        return least_held(job, found, nodes, self._counts, whole=all(wholes))
 
     def serving(self, job: RawJob) -> frozenset[str] | None:
         """Which nodes may serve a running job."""

@@ -1,6 +1,7 @@
 """The argument lists, and that no text of a user's becomes a command."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from makeway.adapters.protocol import Rejected
 from makeway.adapters.slurm import build
 from makeway.policies.model import QUEUE_POSITIONS, SignalTarget
+from tests.adapters.slurm.jobs.raw_jobs import RUNNING
 
 
 def test_places_lie_between_the_front_and_the_priorities_that_slurm_gives_by_itself() -> None:
@@ -128,11 +130,21 @@ def test_the_front_of_the_queue() -> None:
 
 
 def test_growing_is_done_as_the_job_s_user() -> None:
-    argv = build.allocate_expander("5", ("n2", "n4"), reservation="mw_7", user_id="1000", group_id="100")
+    job = replace(RUNNING, job_id="5", user_id="1000", group_id="100")
+    argv = build.allocate_expander(job, ("n2", "n4"), reservation="mw_7")
     assert argv[: argv.index("salloc")] == ("setpriv", "--reuid=1000", "--regid=100", "--init-groups", "--")
     assert {"--dependency=expand:5", "--nodelist=n[2,4]", "--nodes=2", "--reservation=mw_7"} <= set(argv)
-    without = build.allocate_expander("5", ("n2",), reservation=None, user_id="1000", group_id="100")
+    without = build.allocate_expander(job, ("n2",), reservation=None)
     assert not any(word.startswith("--reservation") for word in without)
+
+
+def test_what_a_job_grows_by_has_its_partition_qos_and_account() -> None:
+    """Otherwise it would have the user's defaults, and "Job dependency problem" is all that Slurm says."""
+    job = replace(RUNNING, account="physics", qos="low", partitions=("long",))
+    argv = build.allocate_expander(job, ("n2",), reservation=None)
+    assert {"--account=physics", "--qos=low", "--partition=long"} <= set(argv)
+    argv = build.allocate_expander(replace(job, account="", qos=""), ("n2",), reservation=None)
+    assert not any(word.startswith(("--account", "--qos")) for word in argv)
 
 
 IDS: tuple[Callable[[str], tuple[str, ...]], ...] = (

@@ -282,8 +282,9 @@ def test_requeues(survey: Survey, expected: dict[str, str]) -> None:
     ],
 )
 def test_preemption(kind: str, level: Level) -> None:
-    assert doctor.check_preemption(slurm({"PreemptType": kind, "PreemptMode": "REQUEUE"})).level is level
-    assert doctor.check_preemption(slurm()).level is Level.OK
+    found = slurm({"PreemptType": kind, "PreemptMode": "REQUEUE"})
+    assert doctor.check_preemption(found, (URGENT, BATCH)).level is level
+    assert doctor.check_preemption(slurm(), (URGENT, BATCH)).level is Level.OK
 
 
 def test_a_job_that_will_not_go_has_to_be_gone_within_the_margin() -> None:

@@ -29,11 +29,15 @@ SHARING = ("--ntasks-per-node=1", "--time=30", "--nodelist=n[1-4]")
 
 
 def test_a_malleable_job_shrinks_and_grows_back(story: Story, start_daemon: StartDaemon) -> None:
-    worker = story.fill_malleable()
+    """It is in another partition than its user's jobs are by default."""
+    story.world.cluster.run("scontrol", "create", "PartitionName=night", "Nodes=ALL", "State=UP")
+    worker = story.fill_malleable("--partition=night")
     daemon = start_daemon(policy="n-spaa")
     shrinks_and_grows_back(story, daemon, worker)
     works_again(story, daemon, worker)
     assert story.restarts(worker) == 0
+    story.world.clear()
+    story.world.cluster.run("scontrol", "delete", "PartitionName=night")
 
 
 @pytest.mark.one_release(on="22.05")

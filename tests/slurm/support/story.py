@@ -123,9 +123,9 @@ class Story:
         """Four workers of two nodes each fill the cluster."""
         self.works(*[self.submit(script, 2, account) for _ in range(4)])
 
-    def fill_malleable(self) -> str:
+    def fill_malleable(self, *options: str) -> str:
         """One worker of six nodes that may shrink to two, and a job that may not leave, fill the cluster."""
-        worker = self.submit(COUNT + "count\n", 6, "malleable", "--no-kill", *WHOLE_NODES)
+        worker = self.submit(COUNT + "count\n", 6, "malleable", "--no-kill", *WHOLE_NODES, *options)
         self.submit("exec sleep 600", 2, "other")
         self.works(worker)
         return worker

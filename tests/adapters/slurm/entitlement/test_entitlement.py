@@ -21,8 +21,10 @@ SLURM_VERSION           = 24.11.5
 """
 BATCH = (
     "PartitionName=batch AllowGroups={groups} {accounts} {qos} AllocNodes=ALL Default=YES QoS={own} "
-    "MaxNodes={nodes} MaxTime={time} RootOnly=NO State=UP TotalCPUs=16 TotalNodes=8"
+    "MaxNodes={nodes} MaxTime={time} RootOnly=NO State=UP TotalCPUs=16 TotalNodes=8 "
+    "TRES=cpu=16,mem=8000M,node=8,billing=16"
 )
+TRES_OF_CLUSTER = "cpu=80,mem=80G,node=40,billing=80"
 PARTITION = {
     "groups": "ALL",
     "accounts": "AllowAccounts=ALL",
@@ -91,6 +93,8 @@ class FakeAccounting:
             return BATCH.format(**self.partition) + "\n"
         if "qos" in argv:
             return "\n".join(self.qos) + "\n"
+        if "cluster" in argv:
+            return TRES_OF_CLUSTER + "\n"
         (user,) = (word.removeprefix("user=") for word in argv if word.startswith("user="))
         return "".join(f"{line}\n" for line in self.associations.get(user, ()))
 

@@ -4,6 +4,8 @@ import pytest
 
 from makeway.adapters.protocol import Rejected, Unsupported
 from makeway.adapters.slurm import build
+from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.policies.model import VERBS
 from tests import acts
 from tests.adapters.slurm.fake_slurm import OK, RUNNING, Answer, FakeSlurm, adapter_of
@@ -15,7 +17,8 @@ def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 GRANTED: Answer = (0, "", "salloc: Granted job allocation 44\n")
-ALLOCATE = build.allocate_expander("17", ("n3",), reservation="mw_1", user_id="1000", group_id="1000")
+JOB = SlurmClient(SlurmSettings(classes=()), FakeSlurm(RUNNING)).running("17")
+ALLOCATE = build.allocate_expander(JOB, ("n3",), reservation="mw_1")
 
 
 @pytest.mark.usefixtures("as_root")
@@ -32,7 +35,7 @@ def test_growing_to_nodes_whose_hold_was_released_meanwhile() -> None:
     gone = (1, "", "slurm_update error: Requested reservation is invalid")
     slurm = FakeSlurm(RUNNING, script=(gone, GRANTED))
     adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation="mw_1"))
-    free = build.allocate_expander("17", ("n3",), reservation=None, user_id="1000", group_id="1000")
+    free = build.allocate_expander(JOB, ("n3",), reservation=None)
     assert slurm.acts == [build.admit("mw_1", "1000"), free, build.merge_expander("44")]
 
 

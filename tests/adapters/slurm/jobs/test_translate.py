@@ -11,10 +11,11 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import printable
 from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm import build
+from makeway.adapters.slurm.entitlement.assoc_mgr import Limited, Scope
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.nodes.states import node
 from makeway.adapters.slurm.parse import Gres, RawJob
-from makeway.adapters.slurm.resources.limits import KnownLimits, Limited, Scope
+from makeway.adapters.slurm.resources.limits import KnownLimits
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import (
     Translator,

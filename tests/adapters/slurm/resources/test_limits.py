@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.entitlement.assoc_mgr import Limited, limits, parents_of
 from makeway.adapters.slurm.entitlement.qos import QosRules, limit_factor
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
@@ -17,11 +18,8 @@ from makeway.adapters.slurm.resources.limits import (
     NO_LIMITS,
     RULES_KNOWN_S,
     KnownLimits,
-    Limited,
     LimitsReader,
     chosen,
-    limits,
-    parents_of,
     quotas,
 )
 from makeway.adapters.slurm.settings import SlurmSettings
@@ -128,7 +126,7 @@ def test_all_accounts_are_asked_for_while_those_above_are_not_known() -> None:
 
 def test_names_that_cannot_be_asked_for_are_left_out() -> None:
     """A user may name an account as he likes where nothing checks it."""
-    hostile = replace(WAITS, account="x\nshow config", qos="a,b flags=users")
+    hostile = replace(WAITS, account="x\nshow config", qos="b flags=users")
     asked = chosen((WAITS, hostile), PARENTS, {})
     assert asked == "flags=assoc,qos users=root accounts=a,p,root qos=urgent"
     assert chosen((hostile,), PARENTS, {}) == ""
@@ -261,10 +259,15 @@ def test_the_flags_are_read_again_after_a_while_and_kept_if_the_database_is_sile
 
 def test_the_rules_that_sacctmgr_prints() -> None:
     refused = (1, "", "sacctmgr: error: slurm_persist_conn_open: Connection refused")
-    printed = "normal||\nurgent|DenyOnLimit,OverPartQOS|2.000000\nslow|NoReserve|0.340000\n"
+    printed = (
+        "normal|||1.000000\nurgent|DenyOnLimit,OverPartQOS|2.000000|2.000000\n"
+        "slow|NoReserve|0.340000|1.000000\ncheap|UsageFactorSafe||0.000000\nsame|UsageFactorSafe||1.000000\n"
+    )
     client = SlurmClient(SlurmSettings(classes=()), FakeSlurm(script=((0, printed, ""), refused)))
     factors = {"urgent": 2.0, "slow": 0.34}
-    assert client.qos_rules() == QosRules(before_partitions=frozenset({"urgent"}), factors=factors)
+    assert client.qos_rules() == QosRules(
+        before_partitions=frozenset({"urgent"}), factors=factors, other_prices=frozenset({"cheap"})
+    )
     assert client.qos_rules() is None
 
 

@@ -1,0 +1,70 @@
+"""Jobs that ask for several QOS (`--qos=normal,urgent`), as Slurm prints them while they wait."""
+
+from dataclasses import replace
+
+import pytest
+
+from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.entitlement.qos import QosRules
+from makeway.adapters.slurm.entitlement.several_qos import with_counting_qos
+from makeway.adapters.slurm.resources.limits import KnownLimits, chosen
+from makeway.adapters.slurm.settings import SlurmSettings
+from makeway.policies.model import Job, JobKind, JobState
+from tests.adapters.slurm.fake_slurm import NOW_S, FakeSlurm
+from tests.adapters.slurm.jobs.raw_jobs import PENDING
+from tests.adapters.slurm.test_parse import ROW
+
+CLASSES = (
+    JobClass(
+        name="beam", qos=frozenset({"urgent", "now"}), accounts=frozenset({"physics"}), kind=JobKind.ON_DEMAND
+    ),
+    JobClass(name="batch", qos=frozenset({"normal"}), preemptible=True),
+)
+LIMITS = "QOS=urgent(4) GrpJobs=1(1) GrpTRES=cpu=N(2) GrpTRESRunMins=cpu=N(0) Account Limits= User Limits="
+"""One job may run with the QOS, and one does."""
+
+
+@pytest.mark.parametrize(
+    ("qos", "account", "counts"),
+    [
+        ("urgent", "physics", "urgent"),
+        ("normal,urgent", "physics", "normal"),
+        ("urgent,normal", "physics", "normal"),
+        ("urgent,now", "physics", "urgent,now"),
+        ("normal,urgent", "chemistry", "normal"),
+        ("low,normal", "physics", "low"),
+        ("", "physics", ""),
+    ],
+)
+def test_only_a_job_that_is_urgent_by_each_of_its_qos_is_urgent(qos: str, account: str, counts: str) -> None:
+    raw = replace(PENDING, qos=qos, account=account)
+    assert with_counting_qos(raw, CLASSES) == replace(raw, qos=counts)
+
+
+def snapshot_of(qos: str, *limits: str) -> Job:
+    """A job that waits with these QOS, on a Slurm with these limits."""
+    waits = ROW | {"State": "PENDING", "QOS": qos, "UserName": "ada", "Account": "a", "JobArrayID": "7"}
+    slurm = FakeSlurm(waits)
+    slurm.settings = {"AccountingStorageEnforce": "limits"}
+    slurm.change = lambda lines: [
+        one for line in lines for one in ((line, *limits) if "show assoc_mgr" in line else (line,))
+    ]
+    settings = SlurmSettings(classes=(replace(CLASSES[0], accounts=frozenset()),))
+    (job,) = SlurmCliAdapter(settings, runner=slurm, now=lambda: NOW_S).snapshot().jobs
+    return job
+
+
+def test_of_several_urgent_qos_a_limit_counts_that_all_have() -> None:
+    now = LIMITS.replace("urgent", "now")
+    job = snapshot_of("urgent,now", LIMITS)
+    assert (job.kind, job.state, job.quotas) == (JobKind.ON_DEMAND, JobState.PENDING, ())
+    assert [one.name for one in snapshot_of("urgent", LIMITS, now).quotas] == ["jobs of QOS urgent"]
+    assert snapshot_of("urgent,normal", LIMITS).kind is JobKind.RIGID
+
+
+def test_the_limits_of_each_qos_are_asked_for() -> None:
+    waits = replace(PENDING, qos="urgent,now")
+    assert chosen([waits], {waits.account: ""}, {}).endswith("qos=now,urgent")
+    known = KnownLimits(of_partitions={"batch": "part"}, rules=QosRules(before_partitions=frozenset({"now"})))
+    assert known.in_force(waits) == ((None, ("part", "urgent")), (None, ("now", "part")))

@@ -1,0 +1,71 @@
+"""Slurm's own preemption, and whether it makes jobs leave for urgent ones."""
+
+from dataclasses import replace
+
+import pytest
+
+from makeway.adapters.command import CompletedCommand
+from makeway.adapters.site.checks import Level
+from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.slurm import doctor
+from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos
+from makeway.adapters.slurm.settings import SlurmSettings
+from makeway.adapters.slurm.survey import survey
+from makeway.policies.model import JobKind
+from tests.adapters.slurm.test_doctor import BATCH, URGENT, slurm
+from tests.adapters.slurm.test_parse import RELEASES, captured
+from tests.adapters.slurm.test_survey import Printer
+
+BY_QOS = JobClass(name="beam", qos=frozenset({"beam", "now"}), kind=JobKind.ON_DEMAND)
+ANY = JobClass(name="any", users=frozenset({"ada"}), kind=JobKind.ON_DEMAND)
+TIERS = {"rt": 10, "batch": 1, "long": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "preempting", "tiers", "named"),
+    [
+        ("preempt/qos", BY_QOS, {"now", "other"}, {}, "(Preempt=, PriorityTier=): now"),
+        ("preempt/qos", BY_QOS, {"other"}, TIERS, None),
+        ("preempt/qos", ANY, {"other"}, {}, ": other"),
+        ("preempt/qos", ANY, set(), TIERS, None),
+        ("preempt/qos", BY_QOS, None, TIERS, "PriorityTier=)"),
+        ("preempt/partition_prio", URGENT, None, TIERS, ": rt"),
+        ("preempt/partition_prio", URGENT, None, dict.fromkeys(TIERS, 5), None),
+        ("preempt/partition_prio", replace(URGENT, partitions=frozenset({"long"})), None, TIERS, None),
+        ("preempt/partition_prio", ANY, None, TIERS, ": rt"),
+        ("preempt/partition_prio", URGENT, None, {}, "PriorityTier=)"),
+    ],
+)
+def test_it_is_warned_of_where_it_serves_urgent_jobs(
+    kind: str, one: JobClass, preempting: set[str] | None, tiers: dict[str, int], named: str | None
+) -> None:
+    qos = None if preempting is None else frozenset(preempting)
+    settings = {"PreemptType": kind, "PreemptMode": "REQUEUE"}
+    check = doctor.check_preemption(slurm(settings, preempting=qos, tiers=tiers), (one, BATCH))
+    assert check.level is (Level.OK if named is None else Level.WARNING)
+    assert check.text.endswith("but not for urgent jobs" if named is None else named)
+
+
+@pytest.mark.parametrize("release", sorted(RELEASES))
+def test_the_tiers_of_partitions_are_read(release: str) -> None:
+    tiers = partition_tiers(captured(release, "scontrol").splitlines())
+    assert tiers == {"batch": 1, "urgent": 10, "closed": 1}
+
+
+def test_the_qos_that_preempt_others_are_read() -> None:
+    assert preempting_qos(["normal|", "high|low,normal", "low|"]) == {"high"}
+
+
+class PrintsQos(Printer):
+    """A Slurm of which sacctmgr prints QOS."""
+
+    def run(self, argv: tuple[str, ...], **options: object) -> CompletedCommand:
+        done = super().run(argv, **options)  # type: ignore[arg-type]
+        return replace(done, stdout="normal|\nhigh|normal\n") if argv[0] == "sacctmgr" else done
+
+
+@pytest.mark.parametrize(("kind", "qos"), [("preempt/qos", {"high"}), ("preempt/partition_prio", None)])
+def test_only_where_slurm_goes_by_them_they_are_asked_for(kind: str, qos: set[str] | None) -> None:
+    config = f"Configuration data as of 1000\nSLURM_VERSION = 24.11.5\nPreemptType = {kind}\n"
+    found = survey(SlurmSettings(classes=()), runner=PrintsQos(config=config), now=lambda: 1000.5, user_id=0)
+    assert found.preempting == qos
