@@ -74,6 +74,10 @@ class JobDetails:
     """How large the temporary disk of each node has to be."""
     most_nodes: int | None
     """On how many nodes at most it may run. None: it does not say."""
+    may_have_more: bool
+    """Whether it surely may run on more nodes than the fewest. 24.11 shows the same of `-n12` and of
+    `-N1 -n12`.
+    """
     most_tasks: int | None
     """How many tasks of its array may run at once. None: any number, or it is no task."""
     uncounted: tuple[str, ...]
@@ -139,6 +143,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             tasks_per_core=None if per_core == "*" else int(per_core),
             temporary_disk_mb=memory_mb(body["disk"]),
             most_nodes=_most_nodes(body, job),
+            may_have_more=_may_have_more(body["nodes"]),
             most_tasks=None if head["most"] is None else int(head["most"]),
             uncounted=_uncounted(body, job),
         )
@@ -174,6 +179,11 @@ def _most_nodes(body: re.Match[str], job: RawJob) -> int | None:
     if least == most and body["later"]:
         return job.requested_node_count if job.requested_node_count > 1 else None
     return count(most)
+
+
+def _may_have_more(node_counts: str) -> bool:
+    least, ranged, most = node_counts.partition("-")
+    return not ranged or count(least) < count(most)
 
 
 def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:

@@ -209,7 +209,8 @@ class SnapshotResources:
         other = near._ways.asked(job)
         there = near._names if other.eligible_nodes is None else other.eligible_nodes
         admitted = any(self._ways.admits(one, job.limit_s, other.node_count) for one in job.partitions)
-        serves = admitted and len(there) >= other.node_count
+        may_have = other.node_count <= asked.node_count or self._details[job.job_id].may_have_more
+        serves = admitted and may_have and len(there) >= other.node_count
         return replace(other, eligible_nodes=there) if serves else asked
 
     def _asked(self, job: RawJob, *, urgent: bool) -> Asked:

@@ -41,11 +41,12 @@ def asked(
     whole: bool = False,
     most_nodes: int | None = None,
     known: bool = True,
+    may_have_more: bool = True,
     partitions: tuple[RawPartition, ...] = PARTITIONS,
 ) -> Found:
     """On how many nodes, and which, an urgent job asks to run. `whole`: of its own."""
     found = told(memory_per=MemoryPer.NODE, memory_mb=1.0, most_nodes=most_nodes)
-    found = replace(found, exclusive=whole, takes_all=whole)
+    found = replace(found, exclusive=whole, takes_all=whole, may_have_more=may_have_more)
     details = {one.job_id: found} if known else {}
     resources = SnapshotResources(NODES, partitions, counts=SHARING, details=details)
     given = resources.within(lambda: reach).asked(one, urgent=True)
@@ -75,6 +76,19 @@ def test_a_job_that_runs_on_one_node_alone_waits_for_it() -> None:
     assert asked(job(12), kept, most_nodes=1) == (1, frozenset({"fat"}))
     assert asked(job(12, required_nodes=("fat",)), kept) == (1, frozenset({"fat"}))
     assert asked(job(12), kept, known=False) == (1, frozenset({"fat"}))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_job_that_may_be_one_of_one_node_alone_gets_no_more_nodes(whole: bool) -> None:
+    """24.11 shows the same of `-N1 -n12`, which never runs on two nodes, as of `-n12`."""
+    kept = Reach(kept=frozenset({"fat"}))
+    assert asked(job(12), kept, whole=whole, may_have_more=False) == (1, frozenset({"fat"}))
+    # As many nodes of other sizes it may have.
+    pair = job(20, node_count=2, tres="cpu=20,node=2")
+    assert asked(pair, Reach(kept=frozenset({"n1"})), whole=True, may_have_more=False) == (
+        2,
+        frozenset({"fat", "n2"}),
+    )
 
 
 def test_a_job_too_large_for_every_number_of_nodes_is_told_so() -> None:
@@ -121,7 +135,8 @@ def test_what_could_come_free_is_not_looked_for_where_there_is_no_choice(one: Ra
 
 
 def test_each_snapshot_has_a_reach_of_its_own() -> None:
-    details = {"7": replace(told(memory_per=MemoryPer.NODE, memory_mb=1.0, most_nodes=None), exclusive=False)}
+    told_of = told(memory_per=MemoryPer.NODE, memory_mb=1.0, most_nodes=None, may_have_more=True)
+    details = {"7": replace(told_of, exclusive=False)}
     resources = SnapshotResources(NODES, PARTITIONS, counts=SHARING, details=details)
     for kept, small in ("n1", {"n2", "n3"}), ("n2", {"n1", "n3"}):
         reach = Reach(kept=frozenset({"fat", kept}))
@@ -169,7 +184,7 @@ def asked_whole(nodes: tuple[RawNode, ...], tasks: int, *, kept: str = "", **cha
     """
     smallest = min(one.cpu_count for one in nodes)
     shown = {"node_count": -(-tasks // smallest), "tres": f"cpu={tasks},node=1"}
-    details = told(memory_per=MemoryPer.NODE, memory_mb=1.0, most_nodes=None)
+    details = told(memory_per=MemoryPer.NODE, memory_mb=1.0, most_nodes=None, may_have_more=True)
     resources = SnapshotResources(nodes, PARTITIONS, counts=SHARING, details={"7": details})
     reach = Reach(kept=frozenset(kept.split()))
     one = replace(job(tasks, **shown), **changes)

@@ -220,6 +220,16 @@ def test_the_largest_number_of_nodes(node_counts: str, asked: int, most: int | N
 
 
 @pytest.mark.parametrize(
+    ("node_counts", "may_have_more"),
+    [("1", True), ("3", True), ("1-1", False), ("2-2", False), ("1-3", True), ("1-2K", True)],
+)
+def test_whether_a_job_surely_may_have_more_nodes(node_counts: str, may_have_more: bool) -> None:
+    found = details(printed(JOB, "").replace("NumNodes=2 ", f"NumNodes={node_counts} "), JOB)
+    assert found is not None
+    assert found.may_have_more is may_have_more
+
+
+@pytest.mark.parametrize(
     ("node_counts", "asked", "most"),
     [("1-1", 1, None), ("3-3", 1, None), ("3-3", 2, 2), ("2-2", 2, 2), ("2-4", 2, 4), ("1-4", 1, 4)],
 )
