@@ -16,10 +16,11 @@ from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import Controller, SlurmClient, new_token, runner_of
 from makeway.adapters.slurm.commands import SlurmCommands
 from makeway.adapters.slurm.errors import from_scrontab
-from makeway.adapters.slurm.holds import HoldNames, hold_names
+from makeway.adapters.slurm.holds import hold_names
 from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
 from makeway.adapters.slurm.lease.names import leases_among
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
+from makeway.adapters.slurm.nodes.choices import surroundings, unusable_nodes
 from makeway.adapters.slurm.nodes.states import WakeTimes, node
 from makeway.adapters.slurm.nodes.waking import SleepingNodes
 from makeway.adapters.slurm.parse import RawJob
@@ -53,7 +54,6 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     LeaderLease,
-    NodeState,
     Placement,
     Reserve,
 )
@@ -148,12 +148,11 @@ class SlurmCliAdapter:
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
         resources = self._resources(read, jobs)
         rules = PartitionRules.of(read.partitions, known.overtime_s)
-        if choosing := [job for job in jobs if has_choice(job) and self._waits_urgently(job)]:
-            reserved = {one.name: one.nodes for one in read.reservations}
-            held = {job.job_id: reserved.get(holds.counting(job) or "", ()) for job in choosing}
-            unusable = _unusable_nodes(read, holds, now_s, wakes)
+        if any((known.confines or has_choice(job)) and self._waits_urgently(job) for job in jobs):
             kept = kept_nodes(jobs, self._settings.classes, rules)
-            resources = resources.among_partitions(kept, held, unusable)
+            unusable = unusable_nodes(read.nodes, read.reservations, holds, now_s, wakes)
+            around = surroundings(jobs, read.reservations, holds, kept, unusable, known.network)
+            resources = resources.among(around)
         translator = Translator(
             self._settings.classes,
             resources,
@@ -380,12 +379,3 @@ def _with_excluded_nodes(jobs: Iterable[RawJob], read: _Read) -> list[RawJob]:
     return [
         replace(job, excluded_nodes=excluded[job.job_id]) if job.job_id in excluded else job for job in jobs
     ]
-
-
-def _unusable_nodes(read: _Read, holds: HoldNames, now_s: float, wakes: WakeTimes | None) -> frozenset[str]:
-    """The nodes that are not up, or that the site has reserved now."""
-    down = (one.name for one in read.nodes if node(one, wakes=wakes).state is not NodeState.UP)
-    reserved = (
-        one.nodes for one in read.reservations if not holds.has(one.name) and one.start_s <= now_s < one.end_s
-    )
-    return frozenset(down).union(*reserved)

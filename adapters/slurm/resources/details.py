@@ -38,6 +38,7 @@ _BODY = re.compile(
     re.DOTALL,
 )
 _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)")
+_SEGMENT = re.compile(r" SegmentSize=(\d{1,9})(?=\s|$)")
 _SWITCHES = re.compile(r" Switches=[1-9]\d*@")
 _UNSHARED = frozenset({"NO", "USER", "MCS"})
 
@@ -75,6 +76,10 @@ class JobDetails:
     """On how many nodes at most it may run. None: it does not say."""
     most_tasks: int | None
     """How many tasks of its array may run at once. None: any number, or it is no task."""
+    segment_size: int
+    """How many of its nodes have to be in one block (`--segment`). 0: it does not say, or this Slurm does not
+    tell (24.11).
+    """
     uncounted: tuple[str, ...]
     """The options of its request that no amounts of nodes say."""
 
@@ -139,6 +144,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             temporary_disk_mb=memory_mb(body["disk"]),
             most_nodes=_most_nodes(body, job),
             most_tasks=None if head["most"] is None else int(head["most"]),
+            segment_size=_segment_size(body),
             uncounted=_uncounted(body, job),
         )
     except ValueError:
@@ -157,6 +163,12 @@ def _most_nodes(body: re.Match[str], job: RawJob) -> int | None:
     if least == most and body["later"]:
         return job.requested_node_count if job.requested_node_count > 1 else None
     return count(most)
+
+
+def _segment_size(body: re.Match[str]) -> int:
+    # A user who writes such words elsewhere is only served worse.
+    found = _SEGMENT.search(body.string, body.end())
+    return 0 if found is None else int(found[1])
 
 
 def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from typing import Self
 
 from makeway.adapters.protocol import Unreadable
+from makeway.adapters.slurm.nodes.choices import Surroundings
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, RawNode, RawPartition
 from makeway.adapters.slurm.resources.counting import (
@@ -112,9 +113,7 @@ class SnapshotResources:
         self.capacities: Mapping[str, Resources] = self._capacities()
         """What jobs may use of each node. A node that is only given as a whole is absent."""
         self._details = details or {}
-        self._kept = frozenset[str]()
-        self._held: Mapping[str, tuple[str, ...]] = {}
-        self._unusable = frozenset[str]()
+        self._surroundings = Surroundings()
         self._names = frozenset(one.name for one in nodes)
         self._tells_exclusive = tells_exclusive
         self._weights = {one.name: _weights(one) for one in partitions if by_weights}
@@ -134,21 +133,12 @@ class SnapshotResources:
         later._details = details
         return later
 
-    def among_partitions(
-        self,
-        kept: frozenset[str],
-        held: Mapping[str, tuple[str, ...]],
-        unusable: frozenset[str] = frozenset(),
-    ) -> Self:
-        """The same for urgent jobs that have a choice: several partitions, or features such as `[a|b]`.
-
-        Args:
-            kept: the nodes of jobs that may not be made to leave.
-            held: the nodes of makeway's holds, by the id of the job that is bound to the hold.
-            unusable: the nodes that are not up, or that the site has reserved.
+    def among(self, surroundings: Surroundings) -> Self:
+        """The same for urgent jobs that have a choice: of partitions, of features such as `[a|b]`, or of
+        switches and blocks.
         """
         known = copy(self)
-        known._kept, known._held, known._unusable = kept, held, unusable
+        known._surroundings = surroundings
         return known
 
     def holding(self, job: RawJob) -> Holding | None:
@@ -170,7 +160,16 @@ class SnapshotResources:
     def asked(self, job: RawJob, *, urgent: bool) -> Asked:
         """What a waiting job asks. An urgent one asks for as few nodes as it can do with."""
         asked = self._in_one_way(job) if urgent and has_choice(job) else self._asked(job, urgent=urgent)
-        return replace(asked, uncounted=self._uncounted(job, asked)) if urgent else asked
+        return self._together(job, replace(asked, uncounted=self._uncounted(job, asked))) if urgent else asked
+
+    def _together(self, job: RawJob, asked: Asked) -> Asked:
+        """The same with nodes alone that Slurm's topology gives to one job."""
+        found = self._details.get(job.job_id)
+        if found is not None and found.segment_size == 1:
+            return asked
+        names = self._names if asked.eligible_nodes is None else asked.eligible_nodes
+        confined = self._surroundings.confined(job.job_id, names, asked.node_count)
+        return asked if confined == names else replace(asked, eligible_nodes=confined)
 
     def _in_one_way(self, job: RawJob) -> Asked:
         """What an urgent job asks that is in several partitions, or wants nodes of one of several features.
@@ -197,15 +196,10 @@ class SnapshotResources:
                 return together
             names = frozenset[str]().union(*sets)
             return replace(together, eligible_nodes=None if names == self._names else names)
-        held = self._held.get(job.job_id, ())
 
-        def rank(index: int) -> tuple[bool, bool, bool, int, int, bool]:
-            names, needed = sets[index], each[index].node_count
-            usable = names - self._unusable
-            serves, could_serve = len(usable) >= needed, len(names) >= needed
-            in_hold = bool(held) and names.issuperset(held)
-            unlimited = ways[index][0] not in self._limits
-            return in_hold, serves, could_serve, len(usable - self._kept), len(names), unlimited
+        def rank(index: int) -> tuple[object, ...]:
+            served = self._surroundings.rank(job.job_id, sets[index], each[index].node_count)
+            return *served, ways[index][0] not in self._limits
 
         fitting = [
             index
@@ -309,6 +303,9 @@ class SnapshotResources:
         if job.gres_per_socket:
             options.insert(0, "--gpus-per-socket")
         options += _uncounted_names(job.required_nodes, job.features, asked.node_count)
+        segment_size = 0 if found is None else found.segment_size
+        if self._surroundings.network.segments_count(segment_size, asked.node_count):
+            options.append("--segment")
         return ", ".join([*options, *_uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
 
     def _capacities(self) -> Mapping[str, Resources]:

@@ -177,6 +177,13 @@ def test_switches_are_not_counted(node_counts: str, switches: str, uncounted: tu
     assert found.uncounted == uncounted
 
 
+def test_the_size_of_segments() -> None:
+    """26.05 prints it in the last line."""
+    record = printed(JOB, "")
+    sizes = [details(text, JOB) for text in (record, record.replace("Power=", "Power= SegmentSize=2"))]
+    assert [0 if one is None else one.segment_size for one in sizes] == [0, 2]
+
+
 @pytest.mark.parametrize(
     ("node_counts", "asked", "most"),
     [("1", 1, None), ("3", 1, None), ("2-2", 2, 2), ("2-4", 2, 4), ("4-4", 2, 4), ("1-2K", 1, 2048)],

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from makeway.adapters.slurm.nodes.choices import Surroundings
+from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
@@ -32,6 +34,9 @@ def eligible(
     unusable: Iterable[str] = (),
     cpus_in_small: int | None = None,
     features: str = "",
+    busy: Iterable[str] = (),
+    held_for_others: Iterable[str] = (),
+    network: Network = ONE_NETWORK,
 ) -> frozenset[str] | None:
     """The nodes for a job of one CPU on each of so many nodes."""
     nodes = tuple(
@@ -60,8 +65,15 @@ def eligible(
         ),
         counts=counts,
     )
-    resources = resources.among_partitions(frozenset(kept), {job.job_id: held}, frozenset(unusable))
-    return resources.asked(job, urgent=True).eligible_nodes
+    around = Surroundings(
+        kept=frozenset(kept),
+        busy=frozenset(kept) | frozenset(busy),
+        own={job.job_id: held} if held else {},
+        held=frozenset(held) | frozenset(held_for_others),
+        unusable=frozenset(unusable),
+        network=network,
+    )
+    return resources.among(around).asked(job, urgent=True).eligible_nodes
 
 
 @pytest.fixture(params=[WHOLE_NODES, SHARING], ids=["whole", "shared"])
@@ -107,6 +119,29 @@ def test_a_job_stays_in_the_partition_of_its_hold(counts: Counting) -> None:
     """Jobs that end elsewhere meanwhile do not make it change."""
     assert eligible(2, counts=counts, held=("n1", "n3")) == SMALL
     assert eligible(2, counts=counts, kept=("n4", "n5", "n6"), held=("n7", "n8")) == LARGE
+
+
+def test_nodes_without_jobs_come_before_those_from_which_jobs_would_have_to_leave(counts: Counting) -> None:
+    assert eligible(2, counts=counts, busy=LARGE) == SMALL
+    assert eligible(2, counts=counts, busy=LARGE | {"n1"}) == SMALL
+    assert eligible(2, counts=counts, busy=LARGE | SMALL) == LARGE
+    assert eligible(3, counts=counts, busy=LARGE, kept=("n1",)) == LARGE, "the others are too few"
+
+
+def test_what_is_held_for_another_urgent_job_does_not_come_free(counts: Counting) -> None:
+    assert eligible(2, counts=counts, held_for_others=("n4", "n5", "n6", "n7")) == SMALL
+    assert eligible(2, counts=counts, held=("n7", "n8"), held_for_others=SMALL) == LARGE
+
+
+def test_nodes_are_those_that_the_topology_gives_to_one_job(counts: Counting) -> None:
+    pairs = [frozenset({f"n{number}", f"n{number + 1}"}) for number in (1, 3, 5, 7)]
+    blocks = Network(parts=tuple(pairs), block_size=2)
+    two: dict[str, Any] = {"counts": counts, "partitions": ("large",), "network": blocks}
+    assert eligible(2, **two) == pairs[2], "n3 is in the other partition"
+    assert eligible(2, kept=("n5",), **two) == pairs[3]
+    assert eligible(2, held=("n7", "n8"), busy=pairs[3], **two) == pairs[3]
+    assert eligible(3, kept=("n4",), **two) == pairs[2] | pairs[3]
+    assert eligible(1, **two) == LARGE
 
 
 def test_one_node_may_be_in_any_of_the_partitions(counts: Counting) -> None:

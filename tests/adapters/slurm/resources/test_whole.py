@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from makeway.adapters.slurm.nodes.choices import Surroundings
+from makeway.adapters.slurm.nodes.network import Network
 from makeway.adapters.slurm.parse import gres
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawNode, RawPartition, nodes
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
@@ -44,6 +46,23 @@ def asked(there: tuple[RawNode, ...], found: JobDetails, counts: Counting = COUN
     job = replace(PENDING, memory_mb=100.0, **(small | changes))
     resources = SnapshotResources(there, PARTITIONS, counts=counts, details={job.job_id: found})
     return resources.asked(job, urgent=True)
+
+
+def test_segments_of_a_job_that_fits_into_no_block_are_not_counted() -> None:
+    """A job whose segments are single nodes may have any nodes."""
+    there = tuple(node(f"c{number}") for number in range(1, 9))
+    blocks = Network(parts=(frozenset({"c1", "c2", "c3"}), frozenset({"c4", "c5", "c6"})), block_size=3)
+
+    def of(node_count: int, segment_size: int) -> Asked:
+        job = replace(
+            PENDING, node_count=node_count, cpu_count=node_count, tres=f"cpu={node_count},node={node_count}"
+        )
+        known = {job.job_id: told(segment_size=segment_size)}
+        resources = SnapshotResources(there, PARTITIONS, counts=COUNTS, details=known)
+        return resources.among(Surroundings(network=blocks)).asked(job, urgent=True)
+
+    assert [of(*one).uncounted for one in ((4, 2), (2, 2), (4, 0), (4, 1))] == ["--segment", "", "", ""]
+    assert [of(2, size).eligible_nodes for size in (1, 2)] == [None, blocks.parts[0]]
 
 
 def submitted(options: str, counts: Counting = COUNTS) -> Asked:
