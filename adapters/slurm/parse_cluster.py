@@ -82,6 +82,8 @@ class RawPartition:
     state: str
     exclusive: bool = False
     """Whether its jobs share no node with jobs of other users."""
+    takes_blocks: bool = False
+    """Whether its jobs share no block with other jobs (ExclusiveTopo)."""
     oversubscribed: bool = False
     """Whether it gives one CPU to several jobs at once."""
     weights: tuple[tuple[str, float], ...] | None = ()
@@ -259,6 +261,7 @@ def _partition(line: str) -> RawPartition:
         name=value(line, "PartitionName"),
         state=value(line, "State"),
         exclusive=any(_optional(line, key, "NO") != "NO" for key in keys),
+        takes_blocks=_optional(line, "Exclusive", _optional(line, "ExclusiveTopo", "NO")) in {"TOPO", "YES"},
         sharing=_optional(line, "OverSubscribe", "NO"),
         weights=_optional(line, "TRESBillingWeights", ""),
         default=_optional(line, "Default", "NO"),
@@ -293,12 +296,14 @@ def partition_of(
     time_max: str = "",
     nodes_max: str = "",
     times: PartitionTimes = NO_TIMES,
+    takes_blocks: bool = False,
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe."""
     return RawPartition(
         name=name,
         state=state,
         exclusive=exclusive or sharing == "EXCLUSIVE",
+        takes_blocks=takes_blocks,
         oversubscribed=sharing.startswith(("YES", "FORCE")) and not sharing.endswith(":1"),
         weights=billing_weights(weights),
         by_default=default == "YES",

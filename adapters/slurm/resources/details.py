@@ -40,7 +40,7 @@ _BODY = re.compile(
 _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)")
 _SEGMENT = re.compile(r" SegmentSize=(\d{1,9})(?=\s|$)")
 _SWITCHES = re.compile(r" Switches=[1-9]\d*@")
-_UNSHARED = frozenset({"NO", "USER", "MCS"})
+_UNSHARED = frozenset({"NO", "USER", "MCS", "TOPO"})
 
 
 class MemoryPer(StrEnum):
@@ -63,6 +63,8 @@ class JobDetails:
     """Whether it shares its nodes with no job, or with none of other users."""
     takes_all: bool
     """Whether it gets all CPUs and GPUs of its nodes."""
+    takes_blocks: bool
+    """Whether it shares no block of the topology with other jobs."""
     memory_per: MemoryPer
     memory_mb: float
     """The memory that it asks for. 0: all of each node."""
@@ -137,6 +139,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             # From 26.05 on it has a field of its own.
             exclusive=body["sharing"] in _UNSHARED if exclusive is None else exclusive != "NO",
             takes_all=body["sharing"] == "NO" if exclusive is None else exclusive == "NODE",
+            takes_blocks="TOPO" in (body["sharing"], exclusive),
             memory_per=MemoryPer(body["per"]),
             memory_mb=memory_mb(body["memory"]),
             threads_per_core=None if threads == "*" else int(threads),

@@ -100,7 +100,7 @@ class SnapshotResources:
         by_weights: bool = False,
         job_defaults: JobDefaults = NO_JOB_DEFAULTS,
     ) -> None:
-        shared = shared_partitions(partitions)
+        shared = shared_partitions(partitions, counts)
         opened = frozenset(one.name for one in partitions if one.is_open)
         self._limits = cpu_limits(partitions, counts)
         found = ((one.name, capacity(one, counts, shared, self._limits)) for one in nodes)
@@ -306,7 +306,16 @@ class SnapshotResources:
         segment_size = 0 if found is None else found.segment_size
         if self._surroundings.network.segments_count(segment_size, asked.node_count):
             options.append("--segment")
+        if self._takes_blocks(job):
+            options.append("--exclusive=topo")
         return ", ".join([*options, *_uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
+
+    def _takes_blocks(self, job: RawJob) -> bool:
+        """Whether a waiting job shares no block of the topology with other jobs."""
+        if self._surroundings.network.block_size is None:
+            return False
+        told = (self._details.get(job.job_id), *map(self._partitions.get, job.partitions))
+        return any(one is not None and one.takes_blocks for one in told)
 
     def _capacities(self) -> Mapping[str, Resources]:
         found = dict(self._has)

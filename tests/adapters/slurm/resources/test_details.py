@@ -177,6 +177,21 @@ def test_switches_are_not_counted(node_counts: str, switches: str, uncounted: tu
     assert found.uncounted == uncounted
 
 
+@pytest.mark.parametrize(
+    ("said", "takes_blocks"),
+    [
+        ("OverSubscribe=TOPO", True),  # 24.11
+        ("OverSubscribe=NO Exclusive=TOPO", True),  # 26.05
+        ("OverSubscribe=NO Exclusive=NODE", False),
+        ("OverSubscribe=USER", False),
+    ],
+)
+def test_a_job_that_shares_no_block_shares_no_node(said: str, takes_blocks: bool) -> None:
+    found = details(printed(JOB, "").replace("OverSubscribe=OK", said), JOB)
+    assert found is not None
+    assert (found.exclusive, found.takes_blocks) == (True, takes_blocks)
+
+
 def test_the_size_of_segments() -> None:
     """26.05 prints it in the last line."""
     record = printed(JOB, "")

@@ -9,7 +9,7 @@ import pytest
 
 from makeway.adapters.slurm.nodes.choices import Surroundings
 from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network
-from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition, partitions
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.submission import submission
@@ -159,6 +159,22 @@ CHOICE = (
     RawPartition(name="large", state="UP"),
 )
 """The last one has fewer nodes than the others."""
+
+
+@pytest.mark.parametrize(
+    ("said", "exclusive", "takes_blocks"),
+    [
+        ("ExclusiveUser=NO ExclusiveTopo=NO", False, False),  # 24.11
+        ("ExclusiveUser=NO ExclusiveTopo=YES", True, True),
+        ("ExclusiveUser=YES ExclusiveTopo=NO", True, False),
+        ("Exclusive=TOPO", True, True),  # 26.05
+        ("Exclusive=USER", True, False),
+        ("Exclusive=NO", False, False),
+    ],
+)
+def test_whether_jobs_of_a_partition_share_blocks(said: str, exclusive: bool, takes_blocks: bool) -> None:
+    (found,) = partitions([f"PartitionName=topo DefaultTime=NONE {said} State=UP"], command=())
+    assert (found.exclusive, found.takes_blocks) == (exclusive, takes_blocks)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from makeway.adapters.slurm.nodes.choices import Surroundings
 from makeway.adapters.slurm.nodes.network import Network
 from makeway.adapters.slurm.parse import gres
@@ -63,6 +65,23 @@ def test_segments_of_a_job_that_fits_into_no_block_are_not_counted() -> None:
 
     assert [of(*one).uncounted for one in ((4, 2), (2, 2), (4, 0), (4, 1))] == ["--segment", "", "", ""]
     assert [of(2, size).eligible_nodes for size in (1, 2)] == [None, blocks.parts[0]]
+
+
+@pytest.mark.parametrize(
+    ("job_takes", "partition_takes", "uncounted"),
+    [(False, False, ""), (True, False, "--exclusive=topo"), (False, True, "--exclusive=topo")],
+)
+def test_a_job_that_shares_no_block_is_not_counted(
+    job_takes: bool, partition_takes: bool, uncounted: str
+) -> None:
+    """Other jobs of the block would have to leave as well."""
+    partition = RawPartition(name="batch", state="UP", takes_blocks=partition_takes)
+    job = replace(PENDING, node_count=1, cpu_count=1, tres="cpu=1,node=1", partitions=("batch",))
+    known = {job.job_id: told(takes_blocks=job_takes)}
+    resources = SnapshotResources(NODES, (partition,), counts=COUNTS, details=known)
+    blocks = Network(parts=(frozenset({"c1", "c2"}), frozenset({"g1", "g2"})), block_size=2)
+    assert resources.among(Surroundings(network=blocks)).asked(job, urgent=True).uncounted == uncounted
+    assert resources.asked(job, urgent=True).uncounted == "", "without blocks it is an exclusive job"
 
 
 def submitted(options: str, counts: Counting = COUNTS) -> Asked:
