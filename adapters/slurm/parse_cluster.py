@@ -84,6 +84,8 @@ class RawPartition:
     """Whether its jobs share no node with jobs of other users."""
     takes_blocks: bool = False
     """Whether its jobs share no block with other jobs (ExclusiveTopo)."""
+    own_topology: bool = False
+    """Whether it has a topology of its own (topology.yaml), which is not read."""
     oversubscribed: bool = False
     """Whether it gives one CPU to several jobs at once."""
     weights: tuple[tuple[str, float], ...] | None = ()
@@ -262,6 +264,7 @@ def _partition(line: str) -> RawPartition:
         state=value(line, "State"),
         exclusive=any(_optional(line, key, "NO") != "NO" for key in keys),
         takes_blocks=_optional(line, "Exclusive", _optional(line, "ExclusiveTopo", "NO")) in {"TOPO", "YES"},
+        own_topology=_optional(line, "Topology", "") not in NOTHING,
         sharing=_optional(line, "OverSubscribe", "NO"),
         weights=_optional(line, "TRESBillingWeights", ""),
         default=_optional(line, "Default", "NO"),
@@ -297,6 +300,7 @@ def partition_of(
     nodes_max: str = "",
     times: PartitionTimes = NO_TIMES,
     takes_blocks: bool = False,
+    own_topology: bool = False,
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe."""
     return RawPartition(
@@ -304,6 +308,7 @@ def partition_of(
         state=state,
         exclusive=exclusive or sharing == "EXCLUSIVE",
         takes_blocks=takes_blocks,
+        own_topology=own_topology,
         oversubscribed=sharing.startswith(("YES", "FORCE")) and not sharing.endswith(":1"),
         weights=billing_weights(weights),
         by_default=default == "YES",

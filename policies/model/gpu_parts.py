@@ -55,17 +55,16 @@ class PartedGpu:
 def parted_gpu(name: str) -> PartedGpu | None:
     """The GPU whose parts this resource counts. None: it counts something else."""
     typed, marked, counted = name.rpartition("#")
-    counts = counted.split("/")
-    if not (marked and 2 <= len(counts) <= 3 and all(map(str.isdecimal, counts))):
+    number, *counts = counted.split("/")
+    if not (marked and 1 <= len(counts) <= 2 and all(map(str.isdecimal, (number, *counts)))):
         return None
     generic, _, type_ = typed.partition(":")
-    number, part_count, other_part_count = map(int, (*counts, 0)[:3])
     return PartedGpu(
         generic=generic,
         type=type_,
-        number=number,
-        part_count=part_count,
-        other_part_count=other_part_count,
+        number=int(number),
+        part_count=int(counts[0]),
+        other_part_count=int(counts[1]) if len(counts) == 2 else 0,
     )
 
 

@@ -165,7 +165,10 @@ class SnapshotResources:
     def _together(self, job: RawJob, asked: Asked) -> Asked:
         """The same with nodes alone that Slurm's topology gives to one job."""
         found = self._details.get(job.job_id)
-        if found is not None and found.segment_size == 1:
+        any_nodes = found is not None and found.segment_size == 1
+        if any_nodes or any(
+            self._partitions[name].own_topology for name in job.partitions if name in self._partitions
+        ):
             return asked
         names = self._names if asked.eligible_nodes is None else asked.eligible_nodes
         confined = self._surroundings.confined(job.job_id, names, asked.node_count)

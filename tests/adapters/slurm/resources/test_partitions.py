@@ -144,6 +144,18 @@ def test_nodes_are_those_that_the_topology_gives_to_one_job(counts: Counting) ->
     assert eligible(1, **two) == LARGE
 
 
+def test_a_partition_with_a_topology_of_its_own_confines_no_job() -> None:
+    (own,) = partitions(["PartitionName=batch Topology=topo2 State=UP"], command=())
+    (other,) = partitions(["PartitionName=batch Topology=(null) State=UP"], command=())
+    network = Network(parts=(frozenset({"n1", "n2"}), frozenset({"n3", "n4"})), block_size=2)
+    job = replace(PENDING, node_count=2, cpu_count=2, tres="cpu=2,node=2", partitions=("batch",))
+    found = [
+        SnapshotResources(NODES, (one,)).among(Surroundings(network=network)).asked(job, urgent=True)
+        for one in (own, other)
+    ]
+    assert [one.eligible_nodes for one in found] == [None, {"n1", "n2"}]
+
+
 def test_one_node_may_be_in_any_of_the_partitions(counts: Counting) -> None:
     assert eligible(1, counts=counts) is None
     assert eligible(1, counts=counts, partitions=("small",)) == SMALL
