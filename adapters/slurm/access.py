@@ -5,7 +5,7 @@ import secrets
 import string
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
@@ -15,6 +15,7 @@ from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
+from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network, confines, network
 from makeway.adapters.slurm.nodes.states import WakeTimes, wake_times
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, job_defaults
@@ -98,6 +99,10 @@ class Controller:
     """How long it takes to wake nodes. None: it wakes none."""
     overtime_s: float = 0.0
     """How long a job may run on after its time limit (OverTimeLimit)."""
+    confines: bool = False
+    """Whether its topology says which nodes one job may have."""
+    network: Network = ONE_NETWORK
+    """What it says."""
 
 
 def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None = None) -> Controller:
@@ -143,6 +148,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         job_defaults=job_defaults(settings),
         wakes=wake_times(settings),
         overtime_s=_overtime_s(settings.get("OverTimeLimit", "")),
+        confines=confines(settings),
     )
 
 
@@ -214,6 +220,8 @@ class SlurmClient:
         if done.returncode != 0:
             raise unread(done)
         found = known_from(done, superuser=os.geteuid() == 0, instance=self._instance)
+        if found.confines:
+            found = replace(found, network=network(self.run(build.show_topology()).stdout.splitlines()))
         if found != self._known:
             self._reader = JobReader()  # other fields are asked for
         self._known = found

@@ -149,7 +149,9 @@ class SlurmCliAdapter:
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
         resources = self._resources(read, jobs)
         rules = PartitionRules.of(read.partitions, known.overtime_s)
-        resources = resources.within(lambda: self._reach(jobs, read, rules, holds, resources, wakes, now_s))
+        resources = resources.within(
+            lambda: self._reach(jobs, read, rules, holds, resources, wakes, now_s), known.network
+        )
         translator = Translator(
             self._settings.classes,
             resources,
@@ -279,10 +281,9 @@ class SlurmCliAdapter:
         now_s: float,
     ) -> Reach:
         """Which nodes could come free for the urgent jobs that wait."""
-        urgent = [job for job in jobs if self._waits_urgently(job)]
         stay = kept_jobs(jobs, self._settings.classes, rules)
         left, down = resources.left_by(stay), down_nodes(read.nodes, wakes)
-        return reach_for(urgent, stay, read.reservations, holds, left=left, down=down, now_s=now_s)
+        return reach_for(jobs, stay, read.reservations, holds, left=left, down=down, now_s=now_s)
 
     def _resources(self, read: _Read, jobs: list[RawJob]) -> SnapshotResources:
         """The resources of the snapshot; where the nodes and partitions are as before, what was worked out

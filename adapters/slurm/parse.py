@@ -346,7 +346,7 @@ def job_of(cells: Iterable[str], fields: tuple[str, ...]) -> RawJob:
         required_nodes=_asked(row["ReqNodes"]),
         excluded_nodes=None if excluded is None else _asked(excluded),
         nodes=batch_host_first(expand(row["NodeList"]), row["BatchHost"]),
-        exclusive=row["OverSubscribe"] in {"NO", "USER", "MCS"},
+        exclusive=row["OverSubscribe"] in {"NO", "USER", "MCS", "TOPO"},
         requeueable=row["Requeue"] == "1",
         batch=row["BatchFlag"] == "1",
         restarts=int(row["RestartCnt"]),

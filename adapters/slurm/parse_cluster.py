@@ -84,6 +84,10 @@ class RawPartition:
     """Whether its jobs share no node with jobs of other users."""
     whole_nodes: bool = False
     """Whether its jobs get all CPUs and GPUs of their nodes."""
+    takes_blocks: bool = False
+    """Whether its jobs share no block with other jobs (ExclusiveTopo)."""
+    own_topology: bool = False
+    """Whether it has a topology of its own (topology.yaml), which is not read."""
     oversubscribed: bool = False
     """Whether it gives one CPU to several jobs at once."""
     weights: tuple[tuple[str, float], ...] | None = ()
@@ -264,6 +268,8 @@ def _partition(line: str) -> RawPartition:
         sharing="EXCLUSIVE"
         if _optional(line, "Exclusive", "NO") == "NODE"
         else _optional(line, "OverSubscribe", "NO"),
+        takes_blocks=_optional(line, "Exclusive", _optional(line, "ExclusiveTopo", "NO")) in {"TOPO", "YES"},
+        own_topology=_optional(line, "Topology", "") not in NOTHING,
         weights=_optional(line, "TRESBillingWeights", ""),
         default=_optional(line, "Default", "NO"),
         memory_per_node=_optional(line, "DefMemPerNode", ""),
@@ -297,6 +303,8 @@ def partition_of(
     time_max: str = "",
     nodes_max: str = "",
     times: PartitionTimes = NO_TIMES,
+    takes_blocks: bool = False,
+    own_topology: bool = False,
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe."""
     return RawPartition(
@@ -304,6 +312,8 @@ def partition_of(
         state=state,
         exclusive=exclusive or sharing == "EXCLUSIVE",
         whole_nodes=sharing == "EXCLUSIVE",
+        takes_blocks=takes_blocks,
+        own_topology=own_topology,
         oversubscribed=sharing.startswith(("YES", "FORCE")) and not sharing.endswith(":1"),
         weights=billing_weights(weights),
         by_default=default == "YES",

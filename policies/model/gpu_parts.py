@@ -3,6 +3,9 @@
 `gres/shard#1/4` counts the parts of GPU 1 of a node, which has four of them; `gres/shard:a100#1/4` the same
 of a GPU with a type. A job that has the whole GPU holds all of its parts. Such a node has no `gres/gpu`: how
 many GPUs are free, and how many parts one job can get, follows from the parts of each GPU.
+
+Where one GPU at a time gives parts, as with MPS, GPU 1 is `gres/mps#1/100/300`: a job gets parts of it while
+the 300 parts of the other GPUs are in no use as parts. They are counted by `gres/mps#1/others`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +14,7 @@ from functools import lru_cache
 from itertools import combinations, islice
 
 GPU = "gres/gpu"
+_OTHERS = "/others"
 MOST_ALTERNATIVES = 100
 """How many sets of GPUs of one node are looked at."""
 
@@ -25,23 +29,43 @@ class PartedGpu:
     """Empty: it has none."""
     number: int
     part_count: int
+    other_part_count: int = 0
+    """How many parts the other GPUs of its node have, none of which may be in use when a job gets parts of
+    this one. 0: parts of several GPUs may be in use.
+    """
 
     @property
     def name(self) -> str:
         """The name of the resource that its parts are."""
+        alone = f"/{self.other_part_count}" if self.other_part_count else ""
+        return f"{self._numbered}/{self.part_count}{alone}"
+
+    @property
+    def others(self) -> dict[str, int]:
+        """What of its node's other GPUs a job needs that gets parts of this one."""
+        return {f"{self._numbered}{_OTHERS}": self.other_part_count} if self.other_part_count else {}
+
+    @property
+    def _numbered(self) -> str:
         typed = f"{self.generic}:{self.type}" if self.type else self.generic
-        return f"{typed}#{self.number}/{self.part_count}"
+        return f"{typed}#{self.number}"
 
 
 @lru_cache(maxsize=1 << 12)
 def parted_gpu(name: str) -> PartedGpu | None:
     """The GPU whose parts this resource counts. None: it counts something else."""
     typed, marked, counted = name.rpartition("#")
-    number, _, part_count = counted.partition("/")
-    if not (marked and number.isdecimal() and part_count.isdecimal()):
+    number, *counts = counted.split("/")
+    if not (marked and 1 <= len(counts) <= 2 and all(map(str.isdecimal, (number, *counts)))):
         return None
     generic, _, type_ = typed.partition(":")
-    return PartedGpu(generic=generic, type=type_, number=int(number), part_count=int(part_count))
+    return PartedGpu(
+        generic=generic,
+        type=type_,
+        number=int(number),
+        part_count=int(counts[0]),
+        other_part_count=int(counts[1]) if len(counts) == 2 else 0,
+    )
 
 
 def available(amounts: Mapping[str, int], name: str) -> int:
@@ -54,7 +78,9 @@ def available(amounts: Mapping[str, int], name: str) -> int:
             continue
         if generic == GPU:
             found += amount >= gpu.part_count
-        elif generic == gpu.generic:
+        elif generic == gpu.generic and all(
+            amounts.get(key, 0) >= least for key, least in gpu.others.items()
+        ):
             found = max(found, amount)
     return found
 
@@ -81,7 +107,7 @@ def alternatives(
         if generic == GPU:
             sets = islice(combinations(able, wanted), MOST_ALTERNATIVES)
             return tuple(rest | {gpu.name: gpu.part_count for gpu in chosen} for chosen in sets)
-        return tuple(rest | {gpu.name: wanted} for gpu in able if gpu.part_count >= wanted)
+        return tuple(rest | {gpu.name: wanted} | gpu.others for gpu in able if gpu.part_count >= wanted)
     return ()
 
 
@@ -96,7 +122,11 @@ def without_numbers(amounts: Mapping[str, int], *, as_held: bool = False) -> dic
 
     `as_held`: of what one job holds, so that a whole GPU does not count as its parts too.
     """
-    found = {name: amount for name, amount in amounts.items() if parted_gpu(name) is None}
+    found = {
+        name: amount
+        for name, amount in amounts.items()
+        if parted_gpu(name) is None and not name.endswith(_OTHERS)
+    }
     for name, amount in amounts.items():
         gpu = parted_gpu(name)
         if gpu is None:

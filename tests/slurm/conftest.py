@@ -102,6 +102,7 @@ class StartDaemon(Protocol):
         waited_s: float = 0.0,
         killing: Killing | None = None,
         lease_s: float | None = None,
+        placements: str | None = None,
     ) -> DaemonProcess: ...
 
 
@@ -120,6 +121,7 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
         waited_s: float = 0.0,
         killing: Killing | None = None,
         lease_s: float | None = None,
+        placements: str | None = None,
     ) -> DaemonProcess:
         daemon = DaemonProcess(
             slurm_world.cluster,
@@ -131,6 +133,7 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
             waited_s=waited_s,
             killing=killing,
             lease_s=lease_s,
+            placements=placements,
         )
         started.append(daemon)
         guards.enter_context(daemon.guarded())

@@ -61,7 +61,7 @@ def read_machine(text: str) -> tuple[MachineNode, ...]:
     if not usable:
         raise BadExport(f"line {len(lines)}: no node is in a partition; accepted: nodes that can run jobs")
     # A job of an exclusive partition holds all CPUs of its nodes: where others share, it is one of them.
-    shared = frozenset(one.name for one in known) if shared_partitions(known) else frozenset[str]()
+    shared = frozenset(one.name for one in known) if shared_partitions(known, counts) else frozenset[str]()
     return tuple(
         MachineNode(name=one.name, capacity=capacity(one, counts, shared), partitions=one.partitions)
         for one in usable

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from makeway.adapters.slurm.nodes.reach import Reach
-from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.resources.features import alternatives
+from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS
 from makeway.policies.model import Resources
 
 
@@ -88,15 +89,10 @@ class UrgentWays:
             names = frozenset[str]().union(*sets)
             return replace(together, eligible_nodes=None if names == self._names else names)
         reach = self._reach()
-        held = reach.held.get(job.job_id, frozenset())
 
-        def rank(index: int) -> tuple[bool, bool, bool, int, int, bool]:
-            names, needed = sets[index], each[index].node_count
-            usable = names - reach.unusable
-            serves, could_serve = len(usable) >= needed, len(names) >= needed
-            in_hold = bool(held) and names.issuperset(held)
-            unlimited = ways[index][0] not in self._limited
-            return in_hold, serves, could_serve, len(usable - reach.kept), len(names), unlimited
+        def rank(index: int) -> tuple[object, ...]:
+            served = reach.rank(job.job_id, sets[index], each[index].node_count)
+            return *served, ways[index][0] not in self._limited
 
         fitting = [
             index
@@ -122,3 +118,18 @@ def _may_be_refused(job: RawJob) -> bool:
 def has_choice(job: RawJob) -> bool:
     """Whether the job may run in several partitions, or on nodes of one of several features."""
     return len(job.partitions) > 1 or "[" in job.features
+
+
+def uncounted_names(required: tuple[str, ...], features: str, node_count: int) -> list[str]:
+    """The options that ask for some nodes by name or feature, and for others besides."""
+    asked = {
+        "--nodelist with fewer nodes than the job gets": 0 < len(required) < node_count,
+        "--constraint with numbers of nodes": "*" in features,
+    }
+    return [option for option, given in asked.items() if given]
+
+
+def uncounted_parts(wanted: tuple[Gres, ...], eligible: frozenset[str] | None) -> list[str]:
+    """The shards that a request for several asks for, if no node can serve it."""
+    parts = (one for one in wanted if one.name in GPU_PARTS and one.count > 1)
+    return [f"{one.count} of gres/{one.name} for one job" for one in parts] if eligible == frozenset() else []

@@ -3,7 +3,7 @@
 from makeway.adapters.site.checks import Check, ok, warning
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm.parse_cluster import job_defaults
-from makeway.adapters.slurm.resources.counting import counting
+from makeway.adapters.slurm.resources.counting import counting, shared_partitions
 from makeway.adapters.slurm.settings import Price
 from makeway.adapters.slurm.survey import Survey
 
@@ -11,10 +11,11 @@ from makeway.adapters.slurm.survey import Survey
 def check_sharing(survey: Survey, price: Price) -> list[Check]:
     """Whether jobs share nodes, and what of a node counts then."""
     counts = counting(survey.settings)
-    shared = sorted(one.name for one in survey.layout if not one.exclusive)
+    shared = sorted(shared_partitions(survey.layout, counts))
     if not counts.shares or not shared:
         why = printable(survey.settings.get("SelectType", "an unknown SelectType"))
         why = "every partition is exclusive" if counts.shares else why
+        why = "jobs with different MCS labels share no node" if counts.by_label else why
         return [ok("sharing", f"jobs get whole nodes: {why}")]
     gres = survey.settings.get("GresTypes", "").removeprefix("(null)")
     what = ("CPUs" if counts.cpus else "", "memory" if counts.memory else "", printable(gres))

@@ -37,6 +37,8 @@ class Counting:
     """
     parts_across_gpus: bool = False
     """Whether the shards of one job may be those of several GPUs."""
+    by_label: bool = False
+    """Whether jobs share no node with jobs of another MCS label."""
 
 
 WHOLE_NODES = Counting()
@@ -76,12 +78,21 @@ def counting(settings: Mapping[str, str]) -> Counting:
         one_task_per_core="ONE_TASK_PER_CORE" in said,
         memory_by_unit="CPU" not in words,
         parts_across_gpus="MULTIPLE_SHARING_GRES_PJ" in said,
+        by_label=_by_label(settings),
     )
 
 
-def shared_partitions(partitions: Iterable[RawPartition]) -> frozenset[str]:
-    """The partitions whose jobs may share nodes with the jobs of other users."""
-    return frozenset(one.name for one in partitions if not one.exclusive)
+def _by_label(settings: Mapping[str, str]) -> bool:
+    """Whether every job has an MCS label, and shares its nodes with jobs of that label alone."""
+    has_labels = settings.get("MCSPlugin", "").startswith("mcs/") and settings["MCSPlugin"] != "mcs/none"
+    return has_labels and {"enforced", "select"} <= set(settings.get("MCSParameters", "").lower().split(","))
+
+
+def shared_partitions(partitions: Iterable[RawPartition], counts: Counting) -> frozenset[str]:
+    """The partitions whose jobs may share nodes with the jobs of other users. None where the label of a job
+    decides, which squeue does not tell.
+    """
+    return frozenset(one.name for one in partitions if not (one.exclusive or counts.by_label))
 
 
 def cpus_in(partition: str) -> str:

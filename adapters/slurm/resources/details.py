@@ -39,8 +39,9 @@ _BODY = re.compile(
     re.DOTALL,
 )
 _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)")
+_SEGMENT = re.compile(r" SegmentSize=(\d{1,9})(?=\s|$)")
 _SWITCHES = re.compile(r" Switches=[1-9]\d*@")
-_UNSHARED = frozenset({"NO", "USER", "MCS"})
+_UNSHARED = frozenset({"NO", "USER", "MCS", "TOPO"})
 
 
 class MemoryPer(StrEnum):
@@ -63,6 +64,8 @@ class JobDetails:
     """Whether it shares its nodes with no job, or with none of other users."""
     takes_all: bool
     """Whether it gets all CPUs and GPUs of its nodes."""
+    takes_blocks: bool
+    """Whether it shares no block of the topology with other jobs."""
     memory_per: MemoryPer
     memory_mb: float
     """The memory that it asks for. 0: all of each node."""
@@ -80,6 +83,10 @@ class JobDetails:
     """
     most_tasks: int | None
     """How many tasks of its array may run at once. None: any number, or it is no task."""
+    segment_size: int
+    """How many of its nodes have to be in one block (`--segment`). 0: it does not say, or this Slurm does not
+    tell (24.11).
+    """
     uncounted: tuple[str, ...]
     """The options of its request that no amounts of nodes say."""
 
@@ -137,6 +144,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             # From 26.05 on it has a field of its own.
             exclusive=body["sharing"] in _UNSHARED if exclusive is None else exclusive != "NO",
             takes_all=body["sharing"] == "NO" if exclusive is None else exclusive == "NODE",
+            takes_blocks="TOPO" in (body["sharing"], exclusive),
             memory_per=MemoryPer(body["per"]),
             memory_mb=memory_mb(body["memory"]),
             threads_per_core=None if threads == "*" else int(threads),
@@ -145,6 +153,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             most_nodes=_most_nodes(body, job),
             may_have_more=_may_have_more(body["nodes"]),
             most_tasks=None if head["most"] is None else int(head["most"]),
+            segment_size=_segment_size(body),
             uncounted=_uncounted(body, job),
         )
     except ValueError:
@@ -184,6 +193,12 @@ def _most_nodes(body: re.Match[str], job: RawJob) -> int | None:
 def _may_have_more(node_counts: str) -> bool:
     least, ranged, most = node_counts.partition("-")
     return not ranged or count(least) < count(most)
+
+
+def _segment_size(body: re.Match[str]) -> int:
+    # A user who writes such words elsewhere is only served worse.
+    found = _SEGMENT.search(body.string, body.end())
+    return 0 if found is None else int(found[1])
 
 
 def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:

@@ -2,7 +2,9 @@
 
 A GPU is given to one job as a whole, or to several jobs by parts, never both at once. A request gets its
 parts from one GPU, unless SelectTypeParameters has MULTIPLE_SHARING_GRES_PJ (tried on 22.05 to 26.05). So
-each GPU of such a node is a resource of its own (`policies.model.gpu_parts`).
+each GPU of such a node is a resource of its own (`policies.model.gpu_parts`). Of a node with MPS, only one
+GPU at a time gives parts, also if others are free (tried on the same releases). gres.conf can say otherwise,
+for MPS and for shards (all_sharing, one_sharing), which Slurm shows to no client.
 """
 
 import re
@@ -46,41 +48,57 @@ class PartedGpus:
     numbered: bool
     """Whether they have the numbers from 0 on. If not, they are given to no job that shares the node."""
 
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether parts of one GPU alone are in use at any time."""
+        return self.name == "gres/mps" and self.gpu_count > 1
+
     def capacity(self, whole: Resources, *, across_gpus: bool) -> Resources:
         """What jobs may use of a node that has `whole`: each of these GPUs is a resource of its own.
 
         `across_gpus`: whether the parts of a job may be those of several GPUs, so that their sum counts too.
         """
         amounts = self._others(whole)
-        amounts |= dict.fromkeys(self._names(), self.parts_per_gpu)
-        return Resources.of(amounts | (self._sums(whole) if across_gpus and self.numbered else {}))
+        for gpu in self._gpus():
+            amounts |= {gpu.name: self.parts_per_gpu} | gpu.others
+        across = across_gpus and self.numbered and not self.one_at_a_time
+        return Resources.of(amounts | (self._sums(whole) if across else {}))
 
     def allocation(self, held: Resources, gpus: HeldGpus, *, across_gpus: bool) -> Resources:
         """What others cannot use because of a job that holds `held`.
 
         A job that does not say of which GPUs it holds how much holds all of them.
         """
-        names = self._names()
-        parts = dict.fromkeys(names, self.parts_per_gpu)
+        gpus_there = self._gpus()
+        parts = dict.fromkeys(range(len(gpus_there)), self.parts_per_gpu)
+        shared = parts
         gpu_count = held.amount(f"{GPU}:{self.type}" if self.type else GPU)
         part_count = held.amount(self.name)
         by_number = gpus.parts(part_count)
         known = len(gpus.whole) == gpu_count and sum(by_number.values()) == part_count
         if known and max((*gpus.whole, *by_number, -1)) < self.gpu_count:
-            taken = by_number | dict.fromkeys(gpus.whole, self.parts_per_gpu)
-            parts = {name: taken.get(number, 0) for number, name in enumerate(names)}
-        amounts = self._others(held) | parts
-        if across_gpus:
+            parts, shared = by_number | dict.fromkeys(gpus.whole, self.parts_per_gpu), by_number
+        amounts = self._others(held)
+        for number, gpu in enumerate(gpus_there):
+            amounts[gpu.name] = parts.get(number, 0)
+            amounts |= dict.fromkeys(gpu.others, sum(shared.values()) - shared.get(number, 0))
+        if across_gpus and not self.one_at_a_time:
             amounts |= dict.fromkeys(self._sums(held), sum(parts.values()))
         return Resources.of(amounts)
 
-    def _names(self) -> tuple[str, ...]:
+    def _gpus(self) -> tuple[PartedGpu, ...]:
         """The resources that the GPUs are, by their numbers. None, if they are not known."""
-        gpus = (
-            PartedGpu(generic=self.name, type=self.type, number=number, part_count=self.parts_per_gpu)
-            for number in range(self.gpu_count if self.parts_per_gpu and self.numbered else 0)
+        count = self.gpu_count if self.parts_per_gpu and self.numbered else 0
+        return tuple(
+            PartedGpu(
+                generic=self.name,
+                type=self.type,
+                number=number,
+                part_count=self.parts_per_gpu,
+                other_part_count=self.parts_per_gpu * (count - 1) if self.one_at_a_time else 0,
+            )
+            for number in range(count)
         )
-        return tuple(gpu.name for gpu in gpus)
 
     def _others(self, amounts: Resources) -> dict[str, int]:
         """The amounts of all but these GPUs and their parts; of GPUs, those of other types."""
@@ -118,8 +136,8 @@ def parted_gpus(gres: Iterable[Gres]) -> PartedGpus | None:
 
 def for_one_job(gres: tuple[Gres, ...], *, across_gpus: bool) -> tuple[Gres, ...]:
     """What a node with these resources can give to a job that has the node for itself."""
-    parted = None if across_gpus else parted_gpus(gres)
-    if parted is None:
+    parted = parted_gpus(gres)
+    if parted is None or (across_gpus and not parted.one_at_a_time):
         return gres
     most = parted.parts_per_gpu
     return tuple(replace(one, count=min(one.count, most)) if one.name in GPU_PARTS else one for one in gres)

@@ -8,9 +8,10 @@ from typing import Self
 
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.entitlement.charged import least_held
-from makeway.adapters.slurm.nodes.choice import Asked, UrgentWays
+from makeway.adapters.slurm.nodes.choice import Asked, UrgentWays, uncounted_names, uncounted_parts
+from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network
 from makeway.adapters.slurm.nodes.reach import Reach
-from makeway.adapters.slurm.parse import Gres, RawJob
+from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, RawNode, RawPartition
 from makeway.adapters.slurm.resources.counting import (
     WHOLE_NODES,
@@ -21,7 +22,7 @@ from makeway.adapters.slurm.resources.counting import (
     shared_partitions,
 )
 from makeway.adapters.slurm.resources.details import JobDetails
-from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS, HeldGpus, parted_gpus
+from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, parted_gpus
 from makeway.adapters.slurm.resources.holdings import (
     Holding,
     Holdings,
@@ -79,7 +80,7 @@ class SnapshotResources:
         by_weights: bool = False,
         job_defaults: JobDefaults = NO_JOB_DEFAULTS,
     ) -> None:
-        shared = shared_partitions(partitions)
+        shared = shared_partitions(partitions, counts)
         opened = frozenset(one.name for one in partitions if one.is_open)
         self._limits = cpu_limits(partitions, counts)
         found = ((one.name, capacity(one, counts, shared, self._limits)) for one in nodes)
@@ -93,6 +94,7 @@ class SnapshotResources:
         """What jobs may use of each node. A node that is only given as a whole is absent."""
         self._details = details or {}
         self._find_reach: Callable[[], Reach] = Reach
+        self._network = ONE_NETWORK
         self._names = frozenset(one.name for one in nodes)
         self._tells_exclusive = tells_exclusive
         self._weights = {one.name: _weights(one) for one in partitions if by_weights}
@@ -114,12 +116,15 @@ class SnapshotResources:
         later._details = details
         return later
 
-    def within(self, find_reach: Callable[[], Reach]) -> Self:
-        """The same for urgent jobs, which ask for nodes that could come free. `find_reach`: which these are,
-        asked once at most.
+    def within(self, find_reach: Callable[[], Reach], network: Network = ONE_NETWORK) -> Self:
+        """The same for urgent jobs, which ask for nodes that could come free, and that one job may have.
+
+        Args:
+            find_reach: what there is on the nodes, asked once at most.
+            network: which nodes one job may have together.
         """
         known = copy(self)
-        known._find_reach = find_reach
+        known._find_reach, known._network = find_reach, network
         for name in ("_reach", "_within_all"):
             known.__dict__.pop(name, None)
         return known
@@ -177,7 +182,18 @@ class SnapshotResources:
         asked = self._ways.asked(job)
         if asked.eligible_nodes != frozenset() and self._may_have_others(job, asked):
             asked = self._within_reach(job, asked)
-        return replace(asked, uncounted=self._uncounted(job, asked))
+        return self._together(job, replace(asked, uncounted=self._uncounted(job, asked)))
+
+    def _together(self, job: RawJob, asked: Asked) -> Asked:
+        """The same with nodes alone that Slurm's topology gives to one job."""
+        found = self._details.get(job.job_id)
+        any_nodes = found is not None and found.segment_size == 1
+        partitions = (self._partitions[name] for name in job.partitions if name in self._partitions)
+        if any_nodes or not self._network.parts or any(one.own_topology for one in partitions):
+            return asked
+        names = self._names if asked.eligible_nodes is None else asked.eligible_nodes
+        confined = self._reach.confined(self._network, job.job_id, names, asked.node_count)
+        return asked if confined == names else replace(asked, eligible_nodes=confined)
 
     @property
     def _ways(self) -> UrgentWays:
@@ -197,7 +213,7 @@ class SnapshotResources:
         """What an urgent job asks of the nodes of its hold, or of those that could come free, if the nodes
         that it asks for could not.
         """
-        hold = self._reach.held.get(job.job_id, frozenset())
+        hold = self._reach.own.get(job.job_id, frozenset())
         names = self._names if asked.eligible_nodes is None else asked.eligible_nodes
         if hold:
             near = None if len(hold & names) >= asked.node_count else self._with_nodes(hold)
@@ -303,8 +319,8 @@ class SnapshotResources:
             eligible_nodes=eligible,
             uncounted=", ".join(
                 [
-                    *_uncounted_names(request.required, request.features, size),
-                    *_uncounted_parts(request.gres_per_node, eligible),
+                    *uncounted_names(request.required, request.features, size),
+                    *uncounted_parts(request.gres_per_node, eligible),
                 ]
             ),
         )
@@ -326,8 +342,20 @@ class SnapshotResources:
         options = list(() if found is None else found.uncounted)
         if job.gres_per_socket:
             options.insert(0, "--gpus-per-socket")
-        options += _uncounted_names(job.required_nodes, job.features, asked.node_count)
-        return ", ".join([*options, *_uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
+        options += uncounted_names(job.required_nodes, job.features, asked.node_count)
+        segment_size = 0 if found is None else found.segment_size
+        if self._network.segments_count(segment_size, asked.node_count):
+            options.append("--segment")
+        if self._takes_blocks(job):
+            options.append("--exclusive=topo")
+        return ", ".join([*options, *uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
+
+    def _takes_blocks(self, job: RawJob) -> bool:
+        """Whether a waiting job shares no block of the topology with other jobs."""
+        if self._network.block_size is None:
+            return False
+        told = (self._details.get(job.job_id), *map(self._partitions.get, job.partitions))
+        return any(one is not None and one.takes_blocks for one in told)
 
     def _capacities(self) -> Mapping[str, Resources]:
         found = dict(self._has)
@@ -370,18 +398,3 @@ def _weights(partition: RawPartition) -> Mapping[str, float]:
         message = f"TRESBillingWeights of partition {partition.name} cannot be read (price: billing_weights)"
         raise Unreadable(message, command=("scontrol", "show", "partitions"), text="")
     return dict(partition.weights)
-
-
-def _uncounted_names(required: tuple[str, ...], features: str, node_count: int) -> list[str]:
-    """The options that ask for some nodes by name or feature, and for others besides."""
-    asked = {
-        "--nodelist with fewer nodes than the job gets": 0 < len(required) < node_count,
-        "--constraint with numbers of nodes": "*" in features,
-    }
-    return [option for option, given in asked.items() if given]
-
-
-def _uncounted_parts(wanted: tuple[Gres, ...], eligible: frozenset[str] | None) -> list[str]:
-    """The shards that a request for several asks for, if no node can serve it."""
-    parts = (one for one in wanted if one.name in GPU_PARTS and one.count > 1)
-    return [f"{one.count} of gres/{one.name} for one job" for one in parts] if eligible == frozenset() else []

@@ -68,3 +68,29 @@ def test_sums_over_the_gpus() -> None:
     held = {CPU: 1, "gres/shard#0/4": 4}
     assert without_numbers(held, as_held=True) == {CPU: 1, GPU: 1}
     assert without_numbers({"gres/shard#0/4": 1} | {SHARD: 1}) == {SHARD: 1}
+
+
+MPS = "gres/mps"
+FIRST, SECOND = (f"{MPS}:a100#{number}/100/100" for number in range(2))
+BESIDE_FIRST, BESIDE_SECOND = (f"{MPS}:a100#{number}/others" for number in range(2))
+IN_USE = {FIRST: 40, SECOND: 100, BESIDE_FIRST: 100, BESIDE_SECOND: 40}
+"""What is free of two GPUs of which one gives parts at a time: 60 of the first one are in use."""
+
+
+@pytest.mark.parametrize(
+    ("demand", "fits"),
+    [({MPS: 40}, True), ({MPS: 41}, False), ({f"{MPS}:a100": 40}, True), ({GPU: 1}, True), ({GPU: 2}, False)],
+)
+def test_a_free_gpu_gives_no_parts_beside_one_that_does(demand: dict[str, int], fits: bool) -> None:
+    assert Resources.of(IN_USE).covers(Resources.of(demand)) is fits
+    assert Resources.of(dict.fromkeys(IN_USE, 100)).covers(Resources.of(demand))
+
+
+def test_a_gpu_that_is_to_give_parts_needs_those_of_the_others() -> None:
+    gpus = [(gpu, 0.0) for gpu in map(parted_gpu, (FIRST, SECOND)) if gpu is not None]
+    assert [gpu.name for gpu, _ in gpus] == [FIRST, SECOND]
+    assert parted_gpu(BESIDE_FIRST) is None
+    assert alternatives(gpus, {MPS: 60}) == ({FIRST: 60, BESIDE_FIRST: 100}, {SECOND: 60, BESIDE_SECOND: 100})
+    assert alternatives(gpus, {GPU: 1}) == ({FIRST: 100}, {SECOND: 100})
+    assert gpu_equivalents(IN_USE) == 1.4
+    assert without_numbers(IN_USE) == {GPU: 1, A100: 1, MPS: 140, f"{MPS}:a100": 140}

@@ -1,4 +1,4 @@
-"""Urgent jobs that ask for shards of GPUs and for slices of MIG, on a real Slurm."""
+"""Urgent jobs that ask for shards of GPUs, for MPS and for slices of MIG, on a real Slurm."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,12 @@ from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.neighbours import (
     fits_beside_its_neighbours,
+    looks_again,
     shares,
     urgent_comes,
     waits_and_none_leaves,
 )
-from tests.slurm.support.story import Story, nothing_is_left, starts_on_the_held_nodes
+from tests.slurm.support.story import Story, await_start, nothing_is_left, starts_on_the_held_nodes
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
@@ -24,17 +25,17 @@ SMALL = ("--ntasks=1", "--mem=1000", "--time=30")
 
 @pytest.fixture(scope="module")
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
-    """A node with two GPUs of four shards each, and one with two slices of a GPU."""
+    """A node with two GPUs of four shards each, one with two slices of a GPU, and one with MPS."""
     spec = DevSpec(
-        node_count=2,
+        node_count=3,
         cpus_per_node=8,
         memory_mb=16_000,
         memory_counts=True,
-        gpus={"n1": "a100:2", "n2": "1g.10gb:2"},
-        node_options={"n1": "Gres=gpu:a100:2,shard:8"},
-        gres=("NodeName=n1 Name=shard Count=8",),
+        gpus={"n1": "a100:2", "n2": "1g.10gb:2", "n3": "v100:2"},
+        node_options={"n1": "Gres=gpu:a100:2,shard:8", "n3": "Gres=gpu:v100:2,mps:200"},
+        gres=("NodeName=n1 Name=shard Count=8", "NodeName=n3 Name=mps Count=200"),
         root=slurm_root,
-        settings=slurm_settings(GresTypes="gpu,shard"),
+        settings=slurm_settings(GresTypes="gpu,shard,mps"),
     )
     with dev_cluster(spec) as cluster:
         yield cluster
@@ -120,3 +121,21 @@ def test_a_slice_is_one_of_the_jobs_that_have_one(story: Story, start_daemon: St
     daemon = start_daemon()
     urgent = urgent_comes(story, *SMALL, "--gres=gpu:1g.10gb:1")
     fits_beside_its_neighbours(story, daemon, urgent, victims)
+
+
+@pytest.mark.one_release(on="26.05")
+def test_no_job_leaves_a_gpu_that_gives_no_parts_beside_another_with_mps(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """One GPU of a node at a time has jobs with parts. Room comes when one of these jobs ends."""
+    sharing = [shares(story, "n3", *SMALL, "--gres=mps:50", account="other") for _ in range(2)]
+    shares(story, "n3", *SMALL, "--gres=gpu:1")
+    daemon = start_daemon()
+    urgent = urgent_comes(story, *SMALL, "--gres=mps:50")
+    looks_again(daemon)
+    assert (story.state(urgent), daemon.signals(), story.reservations()) == ("PENDING", 0, [])
+    story.ends(sharing[0])
+    await_start(story, daemon, urgent)
+    assert story.lenders() == []
+    story.ends(urgent)
+    nothing_is_left(story, daemon)

@@ -187,6 +187,7 @@ class DaemonProcess:
         waited_s: how long the urgent job of the test has waited already, which comes on top, in seconds.
         killing: who is killed at the commands. None: nobody.
         lease_s: how long its lease lasts. None: it takes none, and is the only daemon.
+        placements: any or topology. None: topology, if the cluster has one.
     """
 
     def __init__(
@@ -201,6 +202,7 @@ class DaemonProcess:
         waited_s: float = 0.0,
         killing: Killing | None = None,
         lease_s: float | None = None,
+        placements: str | None = None,
     ) -> None:
         self.folder = folder
         self.config = folder / "makeway.yaml"
@@ -218,7 +220,7 @@ class DaemonProcess:
             "mode": mode,
             "conf": cluster.inner_folder / "slurm.conf",
             "bin_dir": _wrappers(cluster, folder, killing) or "null",
-            "placements": "topology" if cluster.spec.switches else "any",
+            "placements": placements or ("topology" if cluster.spec.switches else "any"),
             "poll_interval_s": poll_interval_s,
             "timeout_s": min(600, round(limit_s(60.0))) if lease_s is None else lease_s / 3,
             "leader": "{enabled: false}" if lease_s is None else f"{{lease_s: {lease_s:g}}}",

@@ -25,6 +25,7 @@ FAT = {"cpu_count": 16, "usable_cpu_count": 16, "core_count": 16}
 NODES = (node("fat", **FAT), node("n1"), node("n2"), node("n3"))
 """One node of 16 cores, and three of 8."""
 SMALL = frozenset({"n1", "n2", "n3"})
+FAT_ALONE = frozenset({"fat"})
 Found = tuple[int, frozenset[str] | None]
 
 
@@ -104,18 +105,18 @@ def test_what_a_job_that_stays_leaves_of_a_shared_node_counts(cpus_left: int, fo
 @pytest.mark.parametrize(("whole", "found"), [(True, (2, SMALL)), (False, (1, frozenset({"fat"})))])
 def test_a_whole_node_that_is_held_for_another_urgent_job_does_not_count(whole: bool, found: Found) -> None:
     """On a shared node the hold ends when the other job runs, and the rest serves this one."""
-    assert asked(job(12), Reach(held={"8": frozenset({"fat"})}), whole=whole) == found
+    assert asked(job(12), Reach(held=frozenset({"fat"})), whole=whole) == found
 
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_job_keeps_to_the_number_of_nodes_of_its_hold(whole: bool) -> None:
     hold = frozenset({"n1", "n2"})
-    assert asked(job(12), Reach(held={"7": hold}), whole=whole) == (2, hold)
-    assert asked(job(12), Reach(held={"7": frozenset({"fat"})}), whole=whole) == (1, frozenset({"fat"}))
+    assert asked(job(12), Reach(own={"7": hold}, held=hold), whole=whole) == (2, hold)
+    assert asked(job(12), Reach(own={"7": FAT_ALONE}, held=FAT_ALONE), whole=whole) == (1, frozenset({"fat"}))
 
 
 def test_a_hold_does_not_narrow_what_a_job_asks_for() -> None:
-    assert asked(job(2), Reach(held={"7": frozenset({"n1"})})) == (1, None)
+    assert asked(job(2), Reach(own={"7": frozenset({"n1"})})) == (1, None)
 
 
 def test_a_partition_has_to_admit_the_larger_number_of_nodes() -> None:
@@ -226,7 +227,7 @@ def test_which_nodes_could_come_free() -> None:
     stays = replace(RUNNING, job_id="9", nodes=("n1",))
     left: Mapping[str, Resources] = {"n1": Resources.of({CPU: 4})}
     found = reach_for(
-        [waits],
+        [waits, stays],
         [stays],
         [
             reservation("mw_7", ("fat",), NOW_S - 10.0),
@@ -241,7 +242,9 @@ def test_which_nodes_could_come_free() -> None:
     assert found == Reach(
         kept=frozenset({"n1"}),
         left=left,
-        held={"7": frozenset({"fat"})},
+        busy=frozenset({"n1"}),
+        own={"7": FAT_ALONE},
+        held=FAT_ALONE,
         unusable=frozenset({"n2", "n3"}),
     )
 

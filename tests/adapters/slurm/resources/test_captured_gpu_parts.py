@@ -5,7 +5,7 @@ import pytest
 from makeway.adapters.slurm.parse import Gres
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS
 from makeway.adapters.slurm.resources.details import details
-from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, parted_gpus
+from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, held_gpus, parted_gpus
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.policies.model import CPU, GPU, MEMORY, NO_RESOURCES, Resources
@@ -18,6 +18,8 @@ SHARD, SHARD_A100 = "gres/shard", "gres/shard:a100"
 SHARDED = {"n1", "n3"}
 FIRST, SECOND = (f"{SHARD_A100}#{number}/4" for number in range(2))
 """The GPUs of n1, the first one also that of n3: the shards have the type of their GPU."""
+FIRST_MPS, SECOND_MPS = (f"gres/mps:a100#{number}/100/100" for number in range(2))
+BESIDE_FIRST, BESIDE_SECOND = (f"gres/mps:a100#{number}/others" for number in range(2))
 
 
 @pytest.fixture(params=sorted(RELEASES))
@@ -106,6 +108,37 @@ def test_of_gpus_of_several_types_those_without_shards_serve_jobs() -> None:
     assert parted is not None
     whole = Resources.of({CPU: 8, GPU: 2, A100: 1, "gres/gpu:v100": 1, SHARD: 4, SHARD_A100: 4})
     assert parted.capacity(whole, across_gpus=False) == Resources.of({CPU: 8, GPU: 1, "gres/gpu:v100": 1})
+
+
+@pytest.mark.parametrize(
+    ("shown", "first", "second"),
+    [
+        # 22.05, then 24.11 and 26.05.
+        ("mps:50(IDX:0)", {FIRST_MPS: 50}, {BESIDE_SECOND: 50}),
+        ("mps:50(50/100,0/100)", {FIRST_MPS: 50}, {BESIDE_SECOND: 50}),
+        ("gpu:a100:1(IDX:1)", {}, {SECOND_MPS: 100}),
+        ("", {FIRST_MPS: 100, BESIDE_FIRST: 100}, {SECOND_MPS: 100, BESIDE_SECOND: 100}),
+    ],
+)
+def test_of_a_node_with_mps_one_gpu_at_a_time_gives_parts(
+    shown: str, first: dict[str, int], second: dict[str, int]
+) -> None:
+    parted = parted_gpus((Gres(name="gpu", type="a100", count=2), Gres(name="mps", type="a100", count=200)))
+    assert parted is not None
+    there = {CPU: 8, GPU: 2, A100: 2, "gres/mps": 200, "gres/mps:a100": 200}
+    all_parts = dict.fromkeys((FIRST_MPS, SECOND_MPS, BESIDE_FIRST, BESIDE_SECOND), 100)
+    for across in (False, True):
+        whole = parted.capacity(Resources.of(there), across_gpus=across)
+        assert whole == Resources.of({CPU: 8} | all_parts)
+        gpu_count = 1 if shown.startswith("gpu") else 0
+        mps_count = 0 if gpu_count else 50
+        held = {CPU: 1, GPU: gpu_count, A100: gpu_count, "gres/mps": mps_count, "gres/mps:a100": mps_count}
+        taken = parted.allocation(Resources.of(held), held_gpus(shown), across_gpus=across)
+        assert taken == Resources.of({CPU: 1} | first | second)
+    there_is_one = parted_gpus((Gres(name="gpu", type="", count=1), Gres(name="mps", type="", count=100)))
+    assert there_is_one is not None
+    one = there_is_one.capacity(Resources.of({GPU: 1, "gres/mps": 100}), across_gpus=False)
+    assert one == Resources.of({"gres/mps#0/100": 100})
 
 
 ASKED: dict[str, tuple[Resources | None, set[str] | None]] = {

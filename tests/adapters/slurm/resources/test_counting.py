@@ -100,6 +100,27 @@ def test_billing_weights_that_cannot_be_read_matter_only_where_they_price_jobs()
         SnapshotResources(NODES, (partition,), counts=COUNTS, by_weights=True)
 
 
+@pytest.mark.parametrize(
+    ("plugin", "parameters", "shares"),
+    [
+        ("mcs/account", "enforced,select", False),
+        ("mcs/user", "Select,Enforced,privatedata", False),
+        ("mcs/account", "enforced,ondemandselect", True),
+        ("mcs/account", "ondemand,select", True),
+        ("mcs/none", "enforced,select", True),
+        ("(null)", "(null)", True),
+    ],
+)
+def test_jobs_of_different_labels_share_no_node(plugin: str, parameters: str, shares: bool) -> None:
+    """Slurm does not start an urgent job beside a job of another label (tried on 24.11)."""
+    said = {"SelectType": "select/cons_tres", "SelectTypeParameters": "CR_CORE_MEMORY"}
+    counts = counting(said | {"MCSPlugin": plugin, "MCSParameters": parameters})
+    resources = SnapshotResources(NODES, (RawPartition(name="batch", state="UP"),), counts=counts)
+    job = replace(PENDING, **(SMALL | {"node_count": 1}))
+    assert (resources.asked(job, urgent=True).demand is not None) is shares
+    assert bool(resources.capacities) is shares
+
+
 SMALL: dict[str, Any] = {"tres": "", "cpu_count": 1, "task_count": 1, "memory_mb": 100.0}
 
 

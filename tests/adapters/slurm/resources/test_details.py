@@ -209,6 +209,28 @@ def test_a_job_whose_tasks_share_cpus(cpu_count: int, node_count: int, per_node:
 
 
 @pytest.mark.parametrize(
+    ("said", "takes_blocks"),
+    [
+        ("OverSubscribe=TOPO", True),  # 24.11
+        ("OverSubscribe=NO Exclusive=TOPO", True),  # 26.05
+        ("OverSubscribe=NO Exclusive=NODE", False),
+        ("OverSubscribe=USER", False),
+    ],
+)
+def test_a_job_that_shares_no_block_shares_no_node(said: str, takes_blocks: bool) -> None:
+    found = details(printed(JOB, "").replace("OverSubscribe=OK", said), JOB)
+    assert found is not None
+    assert (found.exclusive, found.takes_blocks) == (True, takes_blocks)
+
+
+def test_the_size_of_segments() -> None:
+    """26.05 prints it in the last line."""
+    record = printed(JOB, "")
+    sizes = [details(text, JOB) for text in (record, record.replace("Power=", "Power= SegmentSize=2"))]
+    assert [0 if one is None else one.segment_size for one in sizes] == [0, 2]
+
+
+@pytest.mark.parametrize(
     ("node_counts", "asked", "most"),
     [("1", 1, None), ("3", 1, None), ("2-2", 2, 2), ("2-4", 2, 4), ("4-4", 2, 4), ("1-2K", 1, 2048)],
 )

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network
 from makeway.adapters.slurm.nodes.reach import Reach
-from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition, partitions
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.submission import submission
@@ -33,6 +34,9 @@ def eligible(
     unusable: Iterable[str] = (),
     cpus_in_small: int | None = None,
     features: str = "",
+    busy: Iterable[str] = (),
+    held_for_others: Iterable[str] = (),
+    network: Network = ONE_NETWORK,
 ) -> frozenset[str] | None:
     """The nodes for a job of one CPU on each of so many nodes."""
     nodes = tuple(
@@ -61,9 +65,14 @@ def eligible(
         ),
         counts=counts,
     )
-    reach = Reach(kept=frozenset(kept), held={job.job_id: frozenset(held)}, unusable=frozenset(unusable))
-    resources = resources.within(lambda: reach)
-    return resources.asked(job, urgent=True).eligible_nodes
+    reach = Reach(
+        kept=frozenset(kept),
+        busy=frozenset(kept) | frozenset(busy),
+        own={job.job_id: frozenset(held)} if held else {},
+        held=frozenset(held) | frozenset(held_for_others),
+        unusable=frozenset(unusable),
+    )
+    return resources.within(lambda: reach, network).asked(job, urgent=True).eligible_nodes
 
 
 @pytest.fixture(params=[WHOLE_NODES, SHARING], ids=["whole", "shared"])
@@ -111,6 +120,41 @@ def test_a_job_stays_in_the_partition_of_its_hold(counts: Counting) -> None:
     assert eligible(2, counts=counts, kept=("n4", "n5", "n6"), held=("n7", "n8")) == LARGE
 
 
+def test_nodes_without_jobs_come_before_those_from_which_jobs_would_have_to_leave(counts: Counting) -> None:
+    assert eligible(2, counts=counts, busy=LARGE) == SMALL
+    assert eligible(2, counts=counts, busy=LARGE | {"n1"}) == SMALL
+    assert eligible(2, counts=counts, busy=LARGE | SMALL) == LARGE
+    assert eligible(3, counts=counts, busy=LARGE, kept=("n1",)) == LARGE, "the others are too few"
+
+
+def test_what_is_held_for_another_urgent_job_does_not_come_free(counts: Counting) -> None:
+    assert eligible(2, counts=counts, held_for_others=("n4", "n5", "n6", "n7")) == SMALL
+    assert eligible(2, counts=counts, held=("n7", "n8"), held_for_others=SMALL) == LARGE
+
+
+def test_nodes_are_those_that_the_topology_gives_to_one_job(counts: Counting) -> None:
+    pairs = [frozenset({f"n{number}", f"n{number + 1}"}) for number in (1, 3, 5, 7)]
+    blocks = Network(parts=tuple(pairs), block_size=2)
+    two: dict[str, Any] = {"counts": counts, "partitions": ("large",), "network": blocks}
+    assert eligible(2, **two) == pairs[2], "n3 is in the other partition"
+    assert eligible(2, kept=("n5",), **two) == pairs[3]
+    assert eligible(2, held=("n7", "n8"), busy=pairs[3], **two) == pairs[3]
+    assert eligible(3, kept=("n4",), **two) == pairs[2] | pairs[3]
+    assert eligible(1, **two) == LARGE
+
+
+def test_a_partition_with_a_topology_of_its_own_confines_no_job() -> None:
+    (own,) = partitions(["PartitionName=batch Topology=topo2 State=UP"], command=())
+    (other,) = partitions(["PartitionName=batch Topology=(null) State=UP"], command=())
+    network = Network(parts=(frozenset({"n1", "n2"}), frozenset({"n3", "n4"})), block_size=2)
+    job = replace(PENDING, node_count=2, cpu_count=2, tres="cpu=2,node=2", partitions=("batch",))
+    found = [
+        SnapshotResources(NODES, (one,)).within(Reach, network).asked(job, urgent=True)
+        for one in (own, other)
+    ]
+    assert [one.eligible_nodes for one in found] == [None, {"n1", "n2"}]
+
+
 def test_one_node_may_be_in_any_of_the_partitions(counts: Counting) -> None:
     assert eligible(1, counts=counts) is None
     assert eligible(1, counts=counts, partitions=("small",)) == SMALL
@@ -126,6 +170,22 @@ CHOICE = (
     RawPartition(name="large", state="UP"),
 )
 """The last one has fewer nodes than the others."""
+
+
+@pytest.mark.parametrize(
+    ("said", "exclusive", "takes_blocks"),
+    [
+        ("ExclusiveUser=NO ExclusiveTopo=NO", False, False),  # 24.11
+        ("ExclusiveUser=NO ExclusiveTopo=YES", True, True),
+        ("ExclusiveUser=YES ExclusiveTopo=NO", True, False),
+        ("Exclusive=TOPO", True, True),  # 26.05
+        ("Exclusive=USER", True, False),
+        ("Exclusive=NO", False, False),
+    ],
+)
+def test_whether_jobs_of_a_partition_share_blocks(said: str, exclusive: bool, takes_blocks: bool) -> None:
+    (found,) = partitions([f"PartitionName=topo DefaultTime=NONE {said} State=UP"], command=())
+    assert (found.exclusive, found.takes_blocks) == (exclusive, takes_blocks)
 
 
 @pytest.mark.parametrize(

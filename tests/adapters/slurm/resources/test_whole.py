@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from makeway.adapters.slurm.nodes.choice import Asked
+from makeway.adapters.slurm.nodes.network import Network
+from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import gres
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawNode, RawPartition, nodes
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
@@ -47,6 +49,40 @@ def asked(there: tuple[RawNode, ...], found: JobDetails, counts: Counting = COUN
     job = replace(PENDING, memory_mb=100.0, **(small | changes))
     resources = SnapshotResources(there, PARTITIONS, counts=counts, details={job.job_id: found})
     return resources.asked(job, urgent=True)
+
+
+def test_segments_of_a_job_that_fits_into_no_block_are_not_counted() -> None:
+    """A job whose segments are single nodes may have any nodes."""
+    there = tuple(node(f"c{number}") for number in range(1, 9))
+    blocks = Network(parts=(frozenset({"c1", "c2", "c3"}), frozenset({"c4", "c5", "c6"})), block_size=3)
+
+    def of(node_count: int, segment_size: int) -> Asked:
+        job = replace(
+            PENDING, node_count=node_count, cpu_count=node_count, tres=f"cpu={node_count},node={node_count}"
+        )
+        known = {job.job_id: told(segment_size=segment_size)}
+        resources = SnapshotResources(there, PARTITIONS, counts=COUNTS, details=known)
+        return resources.within(Reach, blocks).asked(job, urgent=True)
+
+    assert [of(*one).uncounted for one in ((4, 2), (2, 2), (4, 0), (4, 1))] == ["--segment", "", "", ""]
+    assert [of(2, size).eligible_nodes for size in (1, 2)] == [None, blocks.parts[0]]
+
+
+@pytest.mark.parametrize(
+    ("job_takes", "partition_takes", "uncounted"),
+    [(False, False, ""), (True, False, "--exclusive=topo"), (False, True, "--exclusive=topo")],
+)
+def test_a_job_that_shares_no_block_is_not_counted(
+    job_takes: bool, partition_takes: bool, uncounted: str
+) -> None:
+    """Other jobs of the block would have to leave as well."""
+    partition = RawPartition(name="batch", state="UP", takes_blocks=partition_takes)
+    job = replace(PENDING, node_count=1, cpu_count=1, tres="cpu=1,node=1", partitions=("batch",))
+    known = {job.job_id: told(takes_blocks=job_takes)}
+    resources = SnapshotResources(NODES, (partition,), counts=COUNTS, details=known)
+    blocks = Network(parts=(frozenset({"c1", "c2"}), frozenset({"g1", "g2"})), block_size=2)
+    assert resources.within(Reach, blocks).asked(job, urgent=True).uncounted == uncounted
+    assert resources.asked(job, urgent=True).uncounted == "", "without blocks it is an exclusive job"
 
 
 def submitted(options: str, counts: Counting = COUNTS) -> Asked:
