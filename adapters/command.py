@@ -312,9 +312,9 @@ def _read(
 
 
 @contextlib.contextmanager
-def at_death(argv: Sequence[str]) -> Generator[None, None, None]:
+def at_death(argv: Sequence[str]) -> Generator[Callable[[], None], None, None]:
     """For a `with` block: if this process dies in it, even by SIGKILL, the command is run. It is not run if
-    the block ends in any other way.
+    the block ends in any other way, unless what the block is given was called.
 
     The guard that waits for that is no child of this process and has a session of its own: it outlives an
     end of this process with all its children, or with its process group.
@@ -330,12 +330,16 @@ def at_death(argv: Sequence[str]) -> Generator[None, None, None]:
     finally:
         os.close(ends)
     _GUARDED.add(held)
+    wanted: list[bool] = []
     try:
-        yield
+        yield lambda: wanted.append(True)
     finally:
         if held in _GUARDED:  # else this is a child that was forked in the block
             _GUARDED.remove(held)
-            _call_off(held)
+            if wanted:
+                os.close(held)
+            else:
+                _call_off(held)
 
 
 def _call_off(held: int) -> None:

@@ -194,14 +194,18 @@ def up(
     """
     version = slurm_version(spec.root)
     folder = _prepared(folder, spec.root)
-    with guarded(folder):
-        return _started(spec, folder, version, before_controller)
+    with guarded(folder) as hand_over:
+        return _started(spec, folder, version, before_controller, hand_over)
 
 
 def _started(
-    spec: DevSpec, folder: Path, version: tuple[int, int], before_controller: Callable[[], None] | None
+    spec: DevSpec,
+    folder: Path,
+    version: tuple[int, int],
+    before_controller: Callable[[], None] | None,
+    hand_over: Callable[[], None],
 ) -> DevCluster:
-    """The cluster in a folder that is prepared for it."""
+    """The cluster in a folder that is prepared for it. `hand_over`: see `_taken_down`."""
     cluster = DevCluster(spec, folder, version)
     try:
         with claimed_ports(spec.node_count + 1) as ports:
@@ -210,13 +214,26 @@ def _started(
     except BaseException as error:
         left = log_ends(folder)
         if (folder / RECORD).exists():
-            down(folder)
+            _taken_down(folder, hand_over)
         else:
             shutil.rmtree(folder)
         if isinstance(error, DevClusterError | AdapterError | NoFreePorts):
             raise DevClusterError(f"the cluster did not come up: {error}\n{left}".rstrip()) from error
         raise
     return cluster
+
+
+def _taken_down(folder: Path, hand_over: Callable[[], None]) -> None:
+    """Stop the cluster and remove the folder. If a second interrupt ends that, `hand_over` is called: then
+    the guard does it.
+    """
+    try:
+        down(folder)
+    except DevClusterError:
+        raise
+    except BaseException:
+        hand_over()
+        raise
 
 
 def down(folder: Path) -> tuple[str, ...]:
@@ -290,12 +307,12 @@ def dev_cluster(
     """
     version = slurm_version(spec.root)
     folder = _prepared(folder, spec.root)
-    with guarded(folder):
-        cluster = _started(spec, folder, version, before_controller)
+    with guarded(folder) as hand_over:
+        cluster = _started(spec, folder, version, before_controller, hand_over)
         try:
             yield cluster
         finally:
-            down(cluster.folder)
+            _taken_down(cluster.folder, hand_over)
 
 
 def slurm_version(root: str | None = None) -> tuple[int, int]:

@@ -96,3 +96,11 @@ def test_the_command_does_not_run_after_the_block(tmp_path: Path) -> None:
 def test_an_error_in_the_block_is_passed_on(tmp_path: Path) -> None:
     with pytest.raises(KeyError), at_death(("touch", str(tmp_path / "mark"))):
         raise KeyError
+
+
+def test_the_command_runs_after_a_block_that_wants_it(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with at_death(("touch", str(mark))) as run_it:
+        run_it()
+        assert not mark.exists()
+    await_that("the command has run", mark.exists)

@@ -128,6 +128,27 @@ def test_an_interrupt_leaves_nothing(slurm_root: str | None, folder: Path) -> No
     assert not folder.exists()
 
 
+def test_a_second_interrupt_leaves_nothing_either(
+    slurm_root: str | None, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends the taking down: the guard does it."""
+    found: list[processes.Process] = []
+
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    def used() -> None:
+        with dev_cluster(DevSpec(node_count=2, root=slurm_root), folder) as cluster:
+            found.extend(cluster.processes())
+            monkeypatch.setattr("makeway.adapters.devcluster.cluster.down", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        used()
+    assert found
+    await_that("the cluster is gone", lambda: not folder.exists())
+    assert not any(process.alive for process in found)
+
+
 USES_A_CLUSTER = """
 import sys, time
 from pathlib import Path

@@ -286,7 +286,7 @@ class DaemonProcess:
 
         return meanwhile(look)
 
-    def guarded(self) -> AbstractContextManager[None]:
+    def guarded(self) -> AbstractContextManager[object]:
         """For a `with` block: if this process dies in it, the daemon is killed."""
         # The process of the number in the file is the daemon if its log is open in it.
         kill = 'pid=$(cat "$1") && [ "$2" = "$(readlink /proc/$pid/fd/2)" ] && kill -9 "$pid"'
