@@ -111,6 +111,7 @@ def test_no_job_leaves_for_what_cannot_be_counted(
         shares(story, "n1", *SMALL, "--gres=shard:2")
         shares(story, "n2", "--ntasks=4", "--mem=1000", "--time=30", "--gres=gpu:1")
     shares(story, "n1", "--ntasks=6", "--mem=1000", "--time=30")
+    shares(story, "n3", "--ntasks=8", "--mem=1000", "--time=30")
     daemon = start_daemon()
     urgent = urgent_comes(story, *SMALL, *options)
     waits_and_none_leaves(story, daemon, urgent, why)
