@@ -122,7 +122,7 @@ def test_a_job_that_runs_was_eligible_before() -> None:
 
 
 def test_no_hold_is_made_for_a_job_that_would_lose_the_licences_of_its_reservation() -> None:
-    """Bound to a hold, it waits for licences; its hold goes, and it is decided on anew, without an end."""
+    """It would wait for its licences in the hold, lose the hold, and get another one, again and again."""
     urgent = JobClass(name="u", kind=JobKind.ON_DEMAND)
     translator = Translator(
         (urgent,),

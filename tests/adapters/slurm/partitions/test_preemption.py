@@ -1,6 +1,7 @@
 """Slurm's own preemption, and whether it makes jobs leave for urgent ones."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -59,8 +60,8 @@ def test_the_qos_that_preempt_others_are_read() -> None:
 class PrintsQos(Printer):
     """A Slurm of which sacctmgr prints QOS."""
 
-    def run(self, argv: tuple[str, ...], **options: object) -> CompletedCommand:
-        done = super().run(argv, **options)  # type: ignore[arg-type]
+    def run(self, argv: tuple[str, ...], **options: Any) -> CompletedCommand:
+        done = super().run(argv, **options)
         return replace(done, stdout="normal|\nhigh|normal\n") if argv[0] == "sacctmgr" else done
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,7 +49,7 @@ from tests.fakes import FakeAdapter
 
 SAVES = (signal("v"), requeue("v", Method.SYSTEM))
 SAVING = running("v", NODES, checkpoint=COMMENTS)
-CHANGES: list[dict[str, object]] = [
+CHANGES: list[dict[str, Any]] = [
     {"preemptible": False},  # such as by `Requeue=0`, a deadline, a hold, or another class
     {"kind": JobKind.ON_DEMAND},
     {"user": "vip"},
@@ -73,11 +74,11 @@ def endings(operation: Operation) -> list[Ending | None]:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
-def test_a_job_that_saves_its_work_stays(change: dict[str, object]) -> None:
+def test_a_job_that_saves_its_work_stays(change: dict[str, Any]) -> None:
     """It is known at the next snapshot, and not only at the end of the grace."""
     operation, issued = issue_all(held_operation(*SAVES), holding(SAVING))
     assert issued == [SAVES[0]]
-    kept = replace(SAVING, **change)  # type: ignore[arg-type]
+    kept = replace(SAVING, **change)
     operation = advance(operation, view_of(kept), PATIENCE)
     assert endings(operation) == [None, Ending.OUTDATED]
     assert operation.tasks[2].detail.startswith("the job may not be made to leave any more: ")
@@ -166,13 +167,10 @@ class Saving:
         self.first, self.second = (name for verb, name in self.adapter.calls if verb == "checkpoint")
         self.adapter.calls.clear()
 
-    def later(self, by_s: float, *job_ids: str, **changes: object) -> CycleReport:
+    def later(self, by_s: float, *job_ids: str, **changes: Any) -> CycleReport:
         """A cycle some seconds later, when these jobs are others."""
         view = self.adapter.view
-        jobs = tuple(
-            replace(job, **changes) if job.job_id in job_ids else job  # type: ignore[arg-type]
-            for job in view.jobs
-        )
+        jobs = tuple(replace(job, **changes) if job.job_id in job_ids else job for job in view.jobs)
         self.adapter.view = replace(view, jobs=jobs, now_s=view.now_s + by_s)
         return self.loop.reconcile()
 
