@@ -112,7 +112,7 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
     )
     chosen, freed = take_until(ranked, request.shortage, lambda preemption: preemption.group.nodes)
     if len(freed) < request.shortage:
-        text = f"{needed(request)}; all {len(ranked)} preemptable jobs have {len(freed)} of them."
+        text = f"{needed(request)}; the preemptable jobs ({len(ranked)}) have {len(freed)} of them."
         return no_room(request, text, _preemption_candidates(considered, ranked, [], grace_s))
     held = hold(request, tuple(freed))
     leaving = [
@@ -142,7 +142,7 @@ def _preempt_on_shared_nodes(request: Request, demand: Resources, config: Hybrid
     if len(nodes) < request.shortage:
         text = (
             f"{wanted(request)} is needed; "
-            f"without all {len(ranked)} preemptable jobs there is room on {len(nodes)} of them."
+            f"without the preemptable jobs ({len(ranked)}) there is room on {len(nodes)} of them."
         )
         return no_room(request, text, _job_candidates(considered, ranked, [], overheads, grace_s))
     return _preempt(

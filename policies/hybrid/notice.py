@@ -167,7 +167,7 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
     chosen, freed, ranked = preemptions(request, config, frozenset(ending), missing)
     if len(freed) < missing:
         return HoldPlan(
-            nodes=ending, text=f"It lacks {node_text(missing)}; all preemptable jobs have {len(freed)}."
+            nodes=ending, text=f"It lacks {node_text(missing)}; the preemptable jobs have {len(freed)}."
         )
     due = tuple(preemption for preemption in chosen if preemption.issue_s <= cluster.now_s)
     return HoldPlan(

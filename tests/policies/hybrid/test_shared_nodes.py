@@ -137,7 +137,7 @@ def test_without_enough_room_no_job_leaves(waiting: Build) -> None:
     assert victims(decision) == []
     assert decision.rationale[0].summary == (
         "Room for cpu=6, mem=1000M on 1 more node is needed; "
-        "without all 1 preemptable jobs there is room on 0 of them."
+        "without the preemptable jobs (1) there is room on 0 of them."
     )
 
 
