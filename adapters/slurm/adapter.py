@@ -7,6 +7,7 @@ instead, in a process of its own, and `scontrol` only what pyslurm cannot tell.
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from makeway.adapters.command import CommandRunner, Runner
 from makeway.adapters.protocol import Capabilities, Rejected
@@ -117,6 +118,8 @@ class SlurmCliAdapter:
         """What the configuration said at the last snapshot. None: there was none."""
         self._known_holdings: Holdings | None = None
         self._known_resources: tuple[_Read, SnapshotResources] | None = None
+        self._find_reach: Callable[[], Reach] = Reach
+        """Tells which nodes could come free at the last snapshot."""
         self._translated = TranslatedJobs()
         self._cron_jobs = frozenset[str]()
         """The jobs that were found to be of scrontab, which squeue does not tell before 26.05."""
@@ -149,9 +152,8 @@ class SlurmCliAdapter:
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
         resources = self._resources(read, jobs)
         rules = PartitionRules.of(read.partitions, known.overtime_s)
-        resources = resources.within(
-            lambda: self._reach(jobs, read, rules, holds, resources, wakes, now_s), known.network
-        )
+        self._find_reach = partial(self._reach, jobs, read, rules, holds, resources, wakes, now_s)
+        resources = resources.within(self._find_reach, known.network)
         translator = Translator(
             self._settings.classes,
             resources,
@@ -180,11 +182,12 @@ class SlurmCliAdapter:
         return cluster
 
     def as_submitted(self, options: Sequence[str], *, walltime_s: float) -> Job:
-        """See `SubmissionReader.as_submitted`: the options are those of sbatch."""
+        """See `SubmissionReader.as_submitted`. Which nodes could come free is told by the last snapshot."""
         known = self._client.known()
         read = self._read([])
         wanted = submission(options, read.partitions, known.job_defaults)
-        asked = SnapshotResources(read.nodes, read.partitions, counts=known.counts).submitted(wanted)
+        resources = SnapshotResources(read.nodes, read.partitions, counts=known.counts)
+        asked = resources.within(self._find_reach, known.network).submitted(wanted)
         return Job(
             job_id="",
             kind=JobKind.ON_DEMAND,

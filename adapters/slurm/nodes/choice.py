@@ -120,13 +120,18 @@ def has_choice(job: RawJob) -> bool:
     return len(job.partitions) > 1 or "[" in job.features
 
 
-def uncounted_names(required: tuple[str, ...], features: str, node_count: int) -> list[str]:
-    """The options that ask for some nodes by name or feature, and for others besides."""
-    asked = {
-        "--nodelist with fewer nodes than the job gets": 0 < len(required) < node_count,
+def uncounted_names(required: tuple[str, ...], features: str, asked: Asked) -> list[str]:
+    """The options that ask for some nodes by name or feature, and for others besides, if the others have not
+    been chosen.
+    """
+    chosen = asked.eligible_nodes
+    complete = chosen is not None and len(chosen) == asked.node_count and chosen.issuperset(required)
+    given = {
+        "--nodelist with fewer nodes than the job gets": 0 < len(required) < asked.node_count
+        and not complete,
         "--constraint with numbers of nodes": "*" in features,
     }
-    return [option for option, given in asked.items() if given]
+    return [option for option, is_given in given.items() if is_given]
 
 
 def uncounted_parts(wanted: tuple[Gres, ...], eligible: frozenset[str] | None) -> list[str]:

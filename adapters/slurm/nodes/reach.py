@@ -24,6 +24,8 @@ class Reach:
     """What these jobs leave of their nodes. Absent: nothing."""
     busy: frozenset[str] = frozenset()
     """The nodes of all jobs."""
+    of_jobs: tuple[frozenset[str], ...] = ()
+    """The nodes of each job."""
     own: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """The nodes of the hold, or of the site's reservation, that a job is bound to, by its id."""
     held: frozenset[str] = frozenset()
@@ -103,6 +105,7 @@ def reach_for(
         kept=frozenset(name for job in stay for name in job.nodes),
         left=left,
         busy=frozenset(name for job in there for name in job.nodes),
+        of_jobs=tuple(frozenset(job.nodes) for job in there if job.nodes),
         own={job_id: nodes.get(name, frozenset()) for job_id, name in bound if name is not None},
         held=frozenset(name for one in reservations if holds.has(one.name) for name in one.nodes),
         unusable=down.union(*of_site),

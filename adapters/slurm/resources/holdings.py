@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.parse import RawJob
+from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.resources.counting import Counting
 from makeway.adapters.slurm.resources.details import JobDetails, details
 from makeway.adapters.slurm.resources.gpu_parts import HeldGpus
@@ -142,6 +144,14 @@ def node_equivalents(
     if weights:
         return sum(weighted_share(part, whole, weights) for part, whole in pairs)
     return sum(dominant_share(part, whole) for part, whole in pairs)
+
+
+def billing_weights(partition: RawPartition) -> Mapping[str, float]:
+    """The weights of the partition by trackable resource. Raises Unreadable if they cannot be read."""
+    if partition.weights is None:
+        message = f"TRESBillingWeights of partition {partition.name} cannot be read (price: billing_weights)"
+        raise Unreadable(message, command=("scontrol", "show", "partitions"), text="")
+    return dict(partition.weights)
 
 
 def _run(job: RawJob) -> tuple[int, float | None, tuple[str, ...], int]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Self
 
-from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.entitlement.charged import least_held
 from makeway.adapters.slurm.nodes.choice import Asked, UrgentWays, uncounted_names, uncounted_parts
+from makeway.adapters.slurm.nodes.named import completed, lacks_others
 from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import RawJob
@@ -26,6 +26,7 @@ from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, parted_gpus
 from makeway.adapters.slurm.resources.holdings import (
     Holding,
     Holdings,
+    billing_weights,
     node_equivalents,
     parts_of,
 )
@@ -97,7 +98,7 @@ class SnapshotResources:
         self._network = ONE_NETWORK
         self._names = frozenset(one.name for one in nodes)
         self._tells_exclusive = tells_exclusive
-        self._weights = {one.name: _weights(one) for one in partitions if by_weights}
+        self._weights = {one.name: billing_weights(one) for one in partitions if by_weights}
         self._nodes = nodes
         self._partitions = {one.name: one for one in partitions}
         self._job_defaults = job_defaults
@@ -179,10 +180,17 @@ class SnapshotResources:
         """
         if not urgent:
             return self._asked(job, urgent=False)
+        asked, required = self._reachable(job), job.required_nodes
+        if lacks_others(required, asked) and not self._network.parts:
+            others = self._reachable(replace(job, required_nodes=()))
+            asked = completed(required, others, self._names, self._reach, job.job_id) or asked
+        return self._together(job, replace(asked, uncounted=self._uncounted(job, asked)))
+
+    def _reachable(self, job: RawJob) -> Asked:
         asked = self._ways.asked(job)
         if asked.eligible_nodes != frozenset() and self._may_have_others(job, asked):
-            asked = self._within_reach(job, asked)
-        return self._together(job, replace(asked, uncounted=self._uncounted(job, asked)))
+            return self._within_reach(job, asked)
+        return asked
 
     def _together(self, job: RawJob, asked: Asked) -> Asked:
         """The same with nodes alone that Slurm's topology gives to one job."""
@@ -289,11 +297,15 @@ class SnapshotResources:
         """What a job would ask that is submitted so: as few nodes as it can do with."""
         request = wanted.request
         admitting = tuple(name for name in request.partitions if self._ways.admits(name, wanted.limit_s, 1))
-        asked = self._submitted(
-            replace(request, partitions=admitting or request.partitions), exclusive=wanted.exclusive
-        )
+        request = replace(request, partitions=admitting or request.partitions)
+        asked, required = self._submitted(request, exclusive=wanted.exclusive), request.required
+        if lacks_others(required, asked) and not self._network.parts:
+            others = self._submitted(replace(request, required=()), exclusive=wanted.exclusive)
+            asked = completed(required, others, self._names, self._reach) or asked
+        names = uncounted_names(required, request.features, asked)
+        parts = uncounted_parts(request.gres_per_node, asked.eligible_nodes)
         fits = any(self._ways.admits(name, wanted.limit_s, asked.node_count) for name in admitting)
-        return replace(asked, admitted=fits)
+        return replace(asked, admitted=fits, uncounted=", ".join([*names, *parts]))
 
     def _submitted(self, request: JobRequest, *, exclusive: bool) -> Asked:
         if self._may_share(request.partitions, exclusive=exclusive):
@@ -312,18 +324,7 @@ class SnapshotResources:
                 )
                 size, eligible = uneven or (size, eligible)
             demand = None
-        return Asked(
-            node_count=size,
-            node_count_max=size,
-            demand=demand,
-            eligible_nodes=eligible,
-            uncounted=", ".join(
-                [
-                    *uncounted_names(request.required, request.features, size),
-                    *uncounted_parts(request.gres_per_node, eligible),
-                ]
-            ),
-        )
+        return Asked(node_count=size, node_count_max=size, demand=demand, eligible_nodes=eligible)
 
     def least_held(self, job: RawJob, asked: Asked) -> Mapping[str, float]:
         """What a waiting job gets at least once it runs, by the names of trackable resources."""
@@ -342,7 +343,7 @@ class SnapshotResources:
         options = list(() if found is None else found.uncounted)
         if job.gres_per_socket:
             options.insert(0, "--gpus-per-socket")
-        options += uncounted_names(job.required_nodes, job.features, asked.node_count)
+        options += uncounted_names(job.required_nodes, job.features, asked)
         segment_size = 0 if found is None else found.segment_size
         if self._network.segments_count(segment_size, asked.node_count):
             options.append("--segment")
@@ -391,10 +392,3 @@ class SnapshotResources:
 
     def _may_share(self, partitions: tuple[str, ...], *, exclusive: bool) -> bool:
         return self._counts.shares and not (exclusive or self._shared.isdisjoint(partitions))
-
-
-def _weights(partition: RawPartition) -> Mapping[str, float]:
-    if partition.weights is None:
-        message = f"TRESBillingWeights of partition {partition.name} cannot be read (price: billing_weights)"
-        raise Unreadable(message, command=("scontrol", "show", "partitions"), text="")
-    return dict(partition.weights)

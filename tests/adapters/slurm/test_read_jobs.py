@@ -22,7 +22,8 @@ def test_how_long_jobs_run_on_after_their_limits(limit: str, overtime_s: float) 
 @pytest.mark.parametrize(
     ("row", "options", "why"),
     [
-        ({"ReqNodes": "n1"}, "-w n1", "--nodelist with fewer nodes than the job gets"),
+        ({"ReqNodes": "n9"}, "-w n9", "--nodelist with fewer nodes than the job gets"),
+        ({"ReqNodes": "n1"}, "-w n1", ""),
         ({"ReqNodes": "n[1-2]"}, "-w n[1-2]", ""),
         ({"Feature": "[a*1&b*1]"}, "-C [a*1&b*1]", "--constraint with numbers of nodes"),
     ],

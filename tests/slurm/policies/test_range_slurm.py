@@ -54,8 +54,9 @@ def test_the_most_of_a_range_that_is_free_is_held(story: Story, start_daemon: St
     [
         (("--exclude=n[1-6]",), {"n7", "n8"}),
         (("--nodelist=n[3-4]",), {"n3", "n4"}),
+        (("--nodelist=n7",), {"n7", "n8"}),
     ],
-    ids=["exclude", "nodelist"],
+    ids=["exclude", "nodelist", "one-of-them"],
 )
 def test_only_nodes_that_may_serve_are_made_free(
     story: Story, start_daemon: StartDaemon, options: tuple[str, ...], served: set[str]

@@ -243,6 +243,7 @@ def test_which_nodes_could_come_free() -> None:
         kept=frozenset({"n1"}),
         left=left,
         busy=frozenset({"n1"}),
+        of_jobs=(frozenset({"n1"}),),
         own={"7": FAT_ALONE},
         held=FAT_ALONE,
         unusable=frozenset({"n2", "n3"}),
