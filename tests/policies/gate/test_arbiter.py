@@ -167,6 +167,10 @@ def test_evictions_that_were_promised_and_not_yet_carried_out_count(
     assert refusals(group, carried_out) == [Refusal.GROUP, Refusal.PER_HOUR], "counted once, not twice"
     two = replace(carried_out, limits=Limits(evictions_per_hour=2))
     assert refusals(group, two) == [None, None]
+    another = replace(
+        cluster, evictions=(Eviction(job_id="x", at_s=9_500.0),), limits=Limits(evictions_per_hour=2)
+    )
+    assert refusals(group, another) == [Refusal.GROUP, Refusal.PER_HOUR], "a has still to leave"
     only_watched = replace(cluster, operations=(replace(commitments, observe=True),))
     assert refusals(group, only_watched) == [None, None]
     over = replace(commitments, tasks=tuple(replace(task, ended_s=9_900.0) for task in commitments.tasks))
@@ -303,6 +307,10 @@ def test_nothing_is_taken_for_a_job_that_lacks_something_besides_nodes(
     begun = cluster_of(4, *jobs, operations=(operation(hold("u", "n0"), nodes="n0"),))
     assert refusals((requeue("a"),), begun) == [Refusal.BLOCKED]
     assert refusals(giving_back(), begun) == [None, None, None]
+    lender = waiting("a", 1, **{**WAITS, "kind": JobKind.RIGID})
+    assert refusals(giving_back(), cluster_of(4, lender)) == [None, None, None], (
+        "a lender gets back what it had"
+    )
 
 
 def test_such_a_job_does_not_go_to_the_front(waiting: Build, cluster_of: BuildCluster) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from makeway.policies.model import (
     Limits,
+    OperationKind,
     Phase,
     Reason,
     Release,
@@ -38,22 +39,40 @@ def test_holds_next_to_reservations(cluster_of: BuildCluster) -> None:
     assert refusals((hold("u", "n1"),), ours) == [Refusal.NODE_TAKEN]
     assert refusals((hold("u", "n2 n3 n4"),), ours) == [Refusal.MAX_NODES]
     assert refusals((hold("v", "n1 n2 n3 n4"),), ours) == [None], "its own old hold is replaced"
+    theirs = replace(foreign, limits=limits)
+    assert refusals((hold("u", "n2 n3 n4 n5"),), theirs) == [None], "the site's nodes do not count"
+    for start_s, end_s in ((0.0, 10_000.0), (10_001.0, 20_000.0)):
+        other = cluster_of(8, reservations=(reservation("mw_v", "n0 n1", start_s, end_s),), limits=limits)
+        assert refusals((hold("u", "n1 n2 n3 n4"),), other) == [None], "it is over, or has not begun"
 
 
 @pytest.mark.parametrize(
-    ("phase", "observe", "expected"),
+    ("kind", "phase", "observe", "expected"),
     [
-        (Phase.MAKING_ROOM, False, Refusal.NODE_TAKEN),
-        (Phase.LENT, False, Refusal.NODE_TAKEN),
-        (Phase.RETURNING, False, None),
-        (Phase.MAKING_ROOM, True, None),
+        (OperationKind.MAKE_WAY, Phase.MAKING_ROOM, False, Refusal.NODE_TAKEN),
+        (OperationKind.MAKE_WAY, Phase.LENT, False, Refusal.NODE_TAKEN),
+        (OperationKind.MAKE_WAY, Phase.RETURNING, False, None),
+        (OperationKind.MAKE_WAY, Phase.MAKING_ROOM, True, None),
+        (OperationKind.MAKE_WAY_SHARED, Phase.MAKING_ROOM, False, Refusal.NODE_TAKEN),
+        (OperationKind.MAKE_WAY_SHARED, Phase.LENT, False, None),
     ],
 )
 def test_a_hold_that_was_issued_and_not_yet_seen_counts(
-    cluster_of: BuildCluster, phase: Phase, observe: bool, expected: Refusal | None
+    cluster_of: BuildCluster, kind: OperationKind, phase: Phase, observe: bool, expected: Refusal | None
 ) -> None:
-    cluster = cluster_of(8, operations=(operation(phase=phase, nodes="n0 n1", observe=observe),))
+    under_way = operation(phase=phase, nodes="n0 n1", observe=observe)
+    cluster = cluster_of(8, operations=(replace(under_way, kind=kind),))
     assert refusals((hold("v", "n1"),), cluster) == [expected]
+
+
+def test_nodes_that_one_decision_releases_may_be_held_for_another_job(cluster_of: BuildCluster) -> None:
+    """The release is sent first. Without it the nodes are taken."""
+    held = Reservation(name="mw_u", nodes=("n0", "n1"), start_s=0.0, end_s=20_000.0)
+    cluster = cluster_of(8, reservations=(held,), limits=Limits(max_nodes=2))
+    release = Release(job_id="u", for_job_id="u", policy="test", reason=Reason.NO_ROOM, reservation="mw_u")
+    assert refusals((hold("v", "n0 n1"),), cluster) == [Refusal.NODE_TAKEN]
+    assert refusals((release, hold("v", "n0 n1")), cluster) == [None, None]
+    assert refusals((release, hold("v", "n2 n3")), cluster) == [None, None], "they do not count any more"
 
 
 def test_only_makeway_s_reservations_are_released(cluster_of: BuildCluster) -> None:
