@@ -278,6 +278,8 @@ def test_the_arbiter_lends_only_what_is_held_for_announced_jobs(
     for phase in (Phase.LENT, Phase.RETURNING):
         over = under_way(seen, replace(collected("n0 n1 n2"), phase=phase))
         assert refusals(over, loan("w", "n0")) == [Refusal.NODE_TAKEN], "its job has started, or it goes back"
+    observed = under_way(seen, replace(collected("n0 n1 n2"), observe=True))
+    assert refusals(replace(observed, reservations=()), loan("w", "n0")) == [Refusal.NODE_TAKEN]
     two = under_way(seen, collected("n0 n1 n2"), collected("n3", replace(NOTICE, notice_id="notice-2")))
     assert refusals(two, loan("w", "n3")) == [Refusal.NODE_TAKEN], "it is lent out of the hold of the other"
     for most in (3, 0):
