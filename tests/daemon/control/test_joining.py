@@ -17,7 +17,7 @@ from makeway.policies.model import (
 )
 from makeway.policies.registry import find
 from makeway.policies.safety.protection import Refusal
-from tests.builders import cluster, running, urgent
+from tests.builders import cluster, pending, running, urgent
 from tests.daemon.control.loops import daemon
 from tests.fakes import FakeAdapter
 
@@ -36,7 +36,10 @@ def test_evictions_of_the_last_hour_count_for_the_limit(later_s: float, refusals
     loop.reconcile()
     loop.reconcile()
     assert adapter.calls == [("reserve", "mw_u"), ("requeue", "v")]
-    later = cluster(4, urgent("w", 2, submit_s=4000.0), running("x", ("n1", "n2", "n3", "n4")))
+    left = pending("v", 4, requeue_count=1)
+    adapter.view = cluster(4, left, reservations=adapter.view.reservations)
+    loop.reconcile()  # the urgent job was cancelled meanwhile
+    later = cluster(4, urgent("w", 2, submit_s=4000.0), running("x", ("n1", "n2", "n3", "n4")), left)
     adapter.view = replace(later, now_s=1000.0 + later_s)
     report = loop.reconcile()
     assert {one.refusal for one in report.actions if one.refusal is not None} == refusals

@@ -21,6 +21,7 @@ from makeway.policies.model import (
     Decision,
     Method,
     Notice,
+    Placement,
     Reservation,
     TakenFromJob,
 )
@@ -28,7 +29,7 @@ from makeway.policies.none import NoneConfig
 from makeway.simharness.swarm.campaign import tell_validated
 from makeway.simharness.swarm.drawing import POLICIES, draw
 from makeway.simharness.swarm.story import TroubleKind
-from tests.builders import cluster, pending, running, urgent
+from tests.builders import cluster, held, pending, running, urgent
 from tests.fakes import FakeAdapter
 
 QUIET = cluster(4, running("v", ("n1", "n2"), start_s=500.0), pending("w", 3))
@@ -78,6 +79,7 @@ def test_the_policy_is_not_asked_again_about_the_same_quiet_cluster() -> None:
     timed: dict[str, Any] = {"at_s": 0.0, "snapshot_s": 0.0, "decision_s": 0.0, "snapshot_age_s": 0.0}
     assert replace(second, **timed) == replace(third, **timed) == replace(first, **timed)
     assert (first.at_s, second.at_s, third.at_s) == (1030.0, 1060.0, 1090.0)
+    assert (second.decision_s, second.decision_cpu_s) == (0.0, 0.0), "it has decided nothing"
     assert loop.reconciler.wakeup_s(1090.0, 30.0) is None
 
 
@@ -89,6 +91,10 @@ def test_the_policy_is_not_asked_again_about_the_same_quiet_cluster() -> None:
         {"jobs": (QUIET.jobs[0], replace(QUIET.jobs[1], priority=7.0))},
         {"nodes": QUIET.nodes[:3]},
         {"reservations": (Reservation(name="site", nodes=("n4",), start_s=0.0, end_s=9e9),)},
+        {"placements": (Placement(name="switch", nodes=QUIET.up_nodes().keys()),)},
+        {"actions": frozenset()},
+        {"recomputes_priority": True},
+        {"reservation_prefix": "makeway_other."},
     ],
 )
 def test_a_cluster_that_shows_anything_else_is_decided_on(changes: dict[str, Any]) -> None:
@@ -98,6 +104,14 @@ def test_a_cluster_that_shows_anything_else_is_decided_on(changes: dict[str, Any
     assert loop.asked == 2
     loop.reconcile()
     assert loop.asked == 2, "which is quiet again"
+
+
+def test_what_a_cycle_has_done_is_reported_once() -> None:
+    """The reservation of an earlier life is released: the operation for that opens, and closes."""
+    loop = Loop(replace(QUIET, reservations=(held("lost", ("n4",)),)))
+    reports = [loop.reconcile() for _ in range(5)]
+    assert [len(report.actions) for report in reports] == [1, 0, 0, 0, 0]
+    assert [len(report.closed) for report in reports] == [0, 1, 0, 0, 0]
 
 
 def test_while_an_urgent_job_waits_no_cycle_is_left_out() -> None:

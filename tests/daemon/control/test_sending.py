@@ -9,9 +9,10 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import CycleReport, Deferral, LoopSettings
 from makeway.daemon.control.sending import gives_back
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
-from makeway.policies.model import Action, Cluster, Requeue, TakenFromJob
+from makeway.policies.model import Action, Cluster, Limits, Requeue, TakenFromJob
 from makeway.policies.registry import find
 from tests import acts
 from tests.builders import cluster, held, node_names, running, urgent
@@ -96,6 +97,27 @@ def test_the_first_command_without_an_answer_ends_the_cycle() -> None:
     assert deferred(report) == {Deferral.UNANSWERED: URGENT - 3}
     assert f"{URGENT - 3} not sent: the cluster does not answer" in report.sentence
     assert not report.again, "it is left in peace until the next poll"
+
+
+def test_a_cluster_that_leaves_the_last_command_without_an_answer_is_left_in_peace() -> None:
+    adapter = SlowAdapter(crowded(), answers=URGENT - 1)
+    report = loop_on(adapter).reconcile()
+    assert (len(adapter.calls), report.deferred, report.again) == (URGENT, (), False)
+
+
+def test_what_the_limits_refuse_at_the_last_moment_is_refused_once() -> None:
+    """The site has protected the job since: it is no task that is due in the next cycle."""
+    adapter, journal = SlowAdapter(crowded()), Journal(None)
+    loop = loop_on(adapter, journal)
+    loop.reconcile()
+    adapter.calls.clear()
+    failed = Limits(breaker_failures=0)
+    loop.reconfigure(find("eviction"), EvictionConfig(), LoopSettings(mode=Mode.ACT, limits=failed))
+    report = loop.reconcile()
+    refused = [one.action.job_id for one in report.actions if one.outcome is Outcome.REFUSED]
+    assert sorted(refused) == sorted({*refused}), "each of them once"
+    assert len(refused) == URGENT
+    assert adapter.calls == []
 
 
 @pytest.mark.parametrize(
