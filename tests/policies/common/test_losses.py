@@ -13,6 +13,7 @@ from makeway.policies.common.losses import (
     is_silent,
     overdue_s,
     system_s,
+    wait_s,
 )
 from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, Method, Node, Reason, Requeue
 from makeway.policies.safety.prices import loss_node_s
@@ -75,6 +76,23 @@ def test_nonsense_that_a_job_declares_is_no_checkpoint(running: Build, nonsense:
     )
     assert system_s(job) is None
     assert application_s(job, NOW_S) is None
+    seldom = CheckpointSpec(interval_s=nonsense, application_s=600.0)
+    assert application_s(replace(job, checkpoint=seldom), NOW_S) is None
+
+
+def test_a_job_waits_until_its_regular_checkpoint_begins(running: Build) -> None:
+    spec = CheckpointSpec(interval_s=600.0, application_s=40.0)
+    job = running("a", "n0", checkpoint=spec)
+    assert wait_s(job, 540.0) == 500.0
+    assert wait_s(job, 30.0) == 0.0, "it has begun"
+    assert wait_s(job, None) == 0.0
+    assert wait_s(replace(job, checkpoint=None), 540.0) == 0.0
+
+
+def test_a_job_that_has_just_saved_has_a_whole_period_to_go(running: Build) -> None:
+    spec = CheckpointSpec(interval_s=600.0, application_s=40.0)
+    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S)
+    assert application_s(job, NOW_S) == 640.0
 
 
 def test_wait_for_the_next_regular_checkpoint(running: Build) -> None:

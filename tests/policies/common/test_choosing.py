@@ -1,0 +1,177 @@
+"""Which nodes come first, which jobs need not leave after all, and which starts are tried."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from makeway.policies.common.commitments import Commitments, soonest
+from makeway.policies.common.components import serve_together
+from makeway.policies.common.departures import NodeRelease
+from makeway.policies.common.requests import Proposal, gone_by, request_for
+from makeway.policies.common.shared_nodes import Leftover
+from makeway.policies.common.urgent_jobs import (
+    LatestStart,
+    UrgentJob,
+    blocked_rationales,
+    latest_starts,
+    urgent_jobs,
+)
+from makeway.policies.common.victims import shared_candidates, take_until_room
+from makeway.policies.model import Cluster, Job, Prioritise, Rationale, Reservation
+from tests.policies.arriving import NOW_S, Build, BuildCluster, decide
+from tests.policies.sharing import amounts, part, shared
+
+
+def test_the_nodes_that_come_free_soonest_come_first_and_no_more_than_are_wanted(
+    cluster_of: BuildCluster,
+) -> None:
+    sets = cluster_of(8).node_sets()
+    coming = ((NOW_S + 10.0, sets.of(("n4", "n5", "n6"))), (NOW_S + 20.0, sets.of(("n0", "n1", "n2"))))
+    assert soonest(sets, coming, ~0, NOW_S + 20.0, 2) == ("n4", "n5")
+    assert soonest(sets, coming, ~0, NOW_S + 20.0, 5) == ("n4", "n5", "n6", "n0", "n1")
+    assert soonest(sets, coming, ~0, NOW_S + 19.0, 5) == ("n4", "n5", "n6"), "the others are too late"
+    assert soonest(sets, coming, sets.of(("n5", "n1")), NOW_S + 20.0, 5) == ("n5", "n1")
+    assert soonest(sets, coming, ~0, NOW_S + 20.0, 0) == ()
+
+
+@pytest.mark.parametrize(
+    ("cpus", "stay"),
+    [
+        ((2, 2, 3), ["b"]),  # a and b would have been enough to spare one of them, not both
+        ((1, 1, 5), ["a", "b"]),
+        ((2, 2, 1), []),
+    ],
+)
+def test_a_job_that_turns_out_not_to_be_needed_stays(
+    waiting: Build, cpus: tuple[int, int, int], stay: list[str]
+) -> None:
+    """Five CPUs are needed, and none is free. The jobs are ranked by name."""
+    jobs = [part(name, "n0", amounts(count)) for name, count in zip("abc", cpus, strict=True)]
+    rest = part("p", "n0", amounts(8 - sum(cpus)), preemptible=False)
+    cluster = shared(*jobs, *([rest] if sum(cpus) < 8 else []), node_count=1)
+    urgent = UrgentJob(job=waiting("u", 1, demand=amounts(5)))
+    found = shared_candidates(
+        cluster, urgent, unusable=frozenset(), excluded=frozenset(), latest_s=NOW_S + 600.0
+    )
+    chosen, nodes = take_until_room(jobs, found, cluster, amounts(5), 1)
+    assert nodes == ["n0"]
+    assert [job.job_id for job in jobs if job not in chosen] == stay
+
+
+def test_a_job_that_keeps_some_of_its_nodes_has_not_gone(waiting: Build, cluster_of: BuildCluster) -> None:
+    request = request_for(
+        Commitments(cluster=cluster_of(4)), UrgentJob(job=waiting("u", 1)), "test", NOW_S + 600.0, 900.0
+    )
+    leaving = {
+        "gone": NodeRelease(by_s=NOW_S + 600.0),
+        "late": NodeRelease(by_s=NOW_S + 601.0),
+        "shrinks": NodeRelease(by_s=NOW_S, kept_nodes=frozenset({"n0"})),
+    }
+    assert gone_by(replace(request, leaving=leaving), NOW_S + 600.0).keys() == {"gone"}
+
+
+def site(begins_s: float, nodes: str = "n0", *, by_makeway: bool = False) -> Reservation:
+    name = "mw_x" if by_makeway else f"site-{begins_s:.0f}"
+    return Reservation(name=name, nodes=tuple(nodes.split()), start_s=NOW_S + begins_s, end_s=NOW_S + 1e6)
+
+
+@pytest.mark.parametrize(
+    ("begins", "sooner"),
+    [
+        ((), []),
+        ((1799.0,), []),  # the job could not end before it, whenever it starts
+        ((1800.0,), [(0.0, 1800.0)]),  # only a start at this instant ends before it
+        ((1860.0,), [(0.0, 1800.0)]),
+        ((1861.0,), [(1.0, 1861.0), (0.0, 1800.0)]),
+        ((2459.0, 2000.0), [(599.0, 2459.0), (140.0, 2000.0), (0.0, 1800.0)]),
+        ((2460.0,), []),  # it begins when the job has ended in any case
+        (
+            (1900.0, 2000.0, 2100.0, 2200.0),
+            [(340.0, 2200.0), (240.0, 2100.0), (140.0, 2000.0), (0.0, 1800.0)],
+        ),
+    ],
+)
+def test_a_sooner_start_gives_an_urgent_job_nodes_that_the_site_has_reserved_for_later(
+    waiting: Build, cluster_of: BuildCluster, begins: tuple[float, ...], sooner: list[tuple[float, float]]
+) -> None:
+    """The job takes 1,800 s, and jobs may take 60 s to leave. It may start within 600 s."""
+    reservations = (*map(site, begins), site(1900.0, by_makeway=True))
+    cluster = cluster_of(4, reservations=reservations)
+    job = waiting("u", 1)
+    first, *others = latest_starts(cluster, job, NOW_S + 600.0)
+    assert first == LatestStart(at_s=NOW_S + 600.0, ends_s=NOW_S + 600.0 + 60.0 + 1800.0)
+    assert [(one.at_s - NOW_S, one.ends_s - NOW_S) for one in others] == sooner
+    elsewhere = replace(job, eligible_nodes=frozenset({"n1"}))
+    assert latest_starts(cluster, elsewhere, NOW_S + 600.0) == (first,)
+    assert latest_starts(cluster, replace(job, het_job_id="7"), NOW_S + 600.0) == (first,)
+
+
+def test_a_job_that_lacks_something_else_is_late_by_its_own_window(
+    waiting: Build, cluster_of: BuildCluster
+) -> None:
+    lacks = waiting("u", 2, blocked_by="a licence")
+    own = waiting("w", 2, blocked_by="a licence", start_within_s=60.0, submit_s=NOW_S - 10.0)
+    found = blocked_rationales(cluster_of(4, lacks, own), 600.0)
+    assert [(why.for_job_id, why.deadline_s) for why in found] == [("w", NOW_S + 50.0), ("u", NOW_S + 600.0)]
+
+
+@pytest.mark.parametrize(("cpus", "moved"), [(8, True), (9, False)])
+def test_a_job_that_asks_for_more_than_any_node_has_is_not_moved_to_the_front(
+    waiting: Build, cpus: int, moved: bool
+) -> None:
+    """Both nodes are full of jobs that may not leave, and have eight CPUs."""
+    jobs = (part(name, name, amounts(8), preemptible=False) for name in ("n0", "n1"))
+    actions = decide(shared(*jobs, waiting("u", 2, demand=amounts(cpus)))).actions
+    assert [type(action) for action in actions] == ([Prioritise] if moved else [])
+
+
+def proposed(job: Job, **changes: Any) -> Proposal:
+    why = Rationale(
+        for_job_id=job.job_id,
+        node_count=job.node_count,
+        free_node_count=0,
+        deadline_s=NOW_S + 600.0,
+        summary=f"about {job.job_id}",
+    )
+    return Proposal(rationale=replace(why, **changes))
+
+
+def test_the_component_without_room_says_itself_why(waiting: Build, cluster_of: BuildCluster) -> None:
+    jobs = [waiting(f"7+{number}", 1, het_job_id="7") for number in range(3)]
+    cluster = cluster_of(4, *jobs)
+
+    def serve(_commitments: Commitments, urgent: UrgentJob) -> Proposal:
+        return proposed(urgent.job, ready_s=None if urgent.job.job_id == "7+1" else NOW_S)
+
+    def refuse(_commitments: Commitments, urgent: UrgentJob, why: str) -> Proposal:
+        return proposed(urgent.job, summary=why)
+
+    found = serve_together(urgent_jobs(cluster), Commitments(cluster=cluster), serve, refuse, lambda *_: None)
+    because = "All components need room, and there is none for 7+1: no job is evicted."
+    assert [one.rationale.summary for one in found] == [because, "about 7+1", because]
+
+
+def test_a_job_waits_for_the_last_of_the_nodes_that_others_leave(waiting: Build) -> None:
+    """Each of its nodes is left by another urgent job, at another instant."""
+    cluster: Cluster = shared(part("a", "n0 n1", amounts(8)))
+    commitments = Commitments(cluster=cluster)
+    commitments.leftovers = {
+        name: Leftover(for_job_id=name, room=amounts(8, 16_000), ready_s=NOW_S + at_s, is_free=False)
+        for name, at_s in (("n0", 100.0), ("n1", 40.0))
+    }
+    urgent = UrgentJob(job=waiting("u", 2, demand=amounts(4)))
+
+    def taken(count: int, **changes: float) -> dict[str, float]:
+        settings = {"until_s": NOW_S + 9000.0, "deadline_s": NOW_S + 600.0, "handover_s": 30.0} | changes
+        return commitments.branch().take_leftovers(urgent, count, **settings)
+
+    assert taken(2) == {"n0": NOW_S + 130.0, "n1": NOW_S + 70.0}
+    assert taken(1) == {"n1": NOW_S + 70.0}, "the soonest"
+    assert taken(3) == {}
+    assert taken(2, deadline_s=NOW_S + 129.0) == {}, "one of them would be too late"
+    assert taken(2, handover_s=0.0) == {}, "it does not wait for others"
+    reserved = replace(cluster, reservations=(site(8999.0, "n1"),))
+    commitments.cluster = reserved
+    assert taken(2) == {}, "the site needs one of them before the job ends"
+    assert taken(1) == {"n0": NOW_S + 130.0}
