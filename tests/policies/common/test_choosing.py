@@ -1,16 +1,19 @@
 """Which nodes come first, which jobs need not leave after all, and which starts are tried."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from makeway.policies.common.commitments import Commitments, soonest
-from makeway.policies.common.components import serve_together
+from makeway.policies.common.components import Together, serve_together
 from makeway.policies.common.departures import NodeRelease
-from makeway.policies.common.requests import Proposal, gone_by, request_for
-from makeway.policies.common.shared_nodes import Leftover
+from makeway.policies.common.holds import guests, lost_for_good
+from makeway.policies.common.requests import Proposal, Request, gone_by, rationale, request_for
+from makeway.policies.common.shared_nodes import Leftover, open_leftovers
 from makeway.policies.common.urgent_jobs import (
+    Guide,
     LatestStart,
     UrgentJob,
     blocked_rationales,
@@ -18,8 +21,20 @@ from makeway.policies.common.urgent_jobs import (
     urgent_jobs,
 )
 from makeway.policies.common.victims import shared_candidates, take_until_room
-from makeway.policies.model import Cluster, Job, Prioritise, Rationale, Reservation
-from tests.policies.arriving import NOW_S, Build, BuildCluster, decide
+from makeway.policies.common.waiting import Waiting
+from makeway.policies.model import (
+    Cluster,
+    Job,
+    Method,
+    OperationKind,
+    Prioritise,
+    Rationale,
+    Reservation,
+    Reserve,
+)
+from tests.policies.arriving import NOW_S, Build, BuildCluster, decide, hold, requeue
+from tests.policies.common.operations import operation
+from tests.policies.hybrid.held import NOTICE, collected, guests_of, loan, under_way
 from tests.policies.sharing import amounts, part, shared
 
 
@@ -175,3 +190,95 @@ def test_a_job_waits_for_the_last_of_the_nodes_that_others_leave(waiting: Build)
     commitments.cluster = reserved
     assert taken(2) == {}, "the site needs one of them before the job ends"
     assert taken(1) == {"n0": NOW_S + 130.0}
+
+
+def test_the_nodes_of_a_job_that_gets_them_whole_are_left_to_no_other(waiting: Build) -> None:
+    making = operation("u", "n0")
+    whole = shared(waiting("u", 1), operations=(making,))
+    assert open_leftovers(whole) == {}
+    parts = replace(making, kind=OperationKind.MAKE_WAY_SHARED)
+    cluster = shared(waiting("u", 1, demand=amounts(2)), operations=(parts,))
+    assert {name: one.room for name, one in open_leftovers(cluster).items()} == {"n0": amounts(6, 15_000, 4)}
+
+
+def test_a_held_node_that_a_guest_shares_with_others_is_lost(waiting: Build) -> None:
+    """The guest leaves when the announced job comes. The other one does not."""
+    guest, other = part("w", "n0", amounts(2)), part("p", "n0", amounts(2), preemptible=False)
+    held = collected("n0", replace(NOTICE, node_count=1))
+    lent = guests_of(loan("w", "n0"))
+    alone = under_way(shared(guest), held, lent)
+    assert lost_for_good(held, alone) == 0
+    both = under_way(shared(guest, other), held, lent)
+    assert lost_for_good(held, both) == both.node_sets().of(("n0",))
+
+
+def test_guests_come_in_the_order_of_their_ids() -> None:
+    jobs = (part("x", "n0", amounts(8)), part("w", "n1", amounts(8)))
+    lent = (guests_of(loan("x", "n0")), guests_of(loan("w", "n1")))
+    cluster = under_way(shared(*jobs), collected("n0 n1"), *lent)
+    assert [job.job_id for job in guests(cluster)["mw_notice-1"]] == ["w", "x"]
+
+
+def test_a_job_that_starts_sooner_because_of_the_site_keeps_its_own_deadline(
+    waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Only a start at this instant ends before the site needs the free node."""
+    cluster = cluster_of(1, waiting("u", 1), reservations=(site(1800.0),))
+    decision = decide(cluster)
+    assert [type(action) for action in decision.actions] == [Reserve]
+    assert [why.deadline_s for why in decision.rationale] == [NOW_S + 600.0]
+
+
+def evicting(request: Request, job_id: str, node: str, loss_node_s: int) -> Proposal:
+    why = rationale(request, f"evict {job_id}", loss_node_s=loss_node_s, ready_s=NOW_S)
+    leaves = requeue(job_id, "u", Method.KILL, NOW_S)
+    return Proposal(actions=(hold("u", node, 60.0), leaves), rationale=why)
+
+
+@pytest.mark.parametrize(("loss_node_s", "chosen"), [(999, "b"), (1000, "a"), (1001, "a")])
+def test_the_end_of_a_job_is_waited_for_if_that_loses_less(
+    waiting: Build, loss_node_s: int, chosen: str
+) -> None:
+    """At once a would leave. If the end of e is waited for, b does."""
+    ends = part("e", "n2", amounts(8), start_s=NOW_S - 4000.0, walltime_s=4200.0)
+    jobs = (part("a", "n0", amounts(8)), part("b", "n1", amounts(8)), ends)
+    cluster = shared(*jobs, node_count=3)
+    urgent = UrgentJob(job=waiting("u", 1, demand=amounts(4)))
+    request = request_for(Commitments(cluster=cluster), urgent, "test", NOW_S + 600.0, 900.0)
+
+    def room(_request: Request, ending: Mapping[str, NodeRelease]) -> Proposal:
+        return evicting(request, "b", "n1", loss_node_s) if ending else evicting(request, "a", "n0", 1000)
+
+    found = Waiting(margin_s=30.0, leave_s=60.0, step_s=1.0).make_room(request, room)
+    assert found.rationale.postponed is not None
+    assert [one.job_id for one in found.rationale.postponed.departures] == [chosen]
+
+
+@pytest.mark.parametrize(("price_node_s", "jointly"), [(99, True), (100, False), (101, False)])
+def test_a_joint_choice_counts_if_it_is_cheaper(
+    waiting: Build, cluster_of: BuildCluster, price_node_s: int, jointly: bool
+) -> None:
+    jobs = [waiting(f"7+{number}", 1, het_job_id="7") for number in range(2)]
+    cluster = cluster_of(4, *jobs)
+
+    def serve(_commitments: Commitments, urgent: UrgentJob) -> Proposal:
+        loss_node_s = 50 if urgent.guide is None else price_node_s // 2
+        last = urgent.job.job_id == "7+1" and urgent.guide is not None
+        return proposed(
+            urgent.job, ready_s=NOW_S, loss_node_s=loss_node_s + (price_node_s % 2 if last else 0)
+        )
+
+    def refuse(_commitments: Commitments, urgent: UrgentJob, why: str) -> Proposal:
+        raise AssertionError(f"{urgent.job.job_id}: {why}")
+
+    known = Together(
+        bound_node_s=0,
+        price_node_s=lambda proposals: sum(one.rationale.loss_node_s for one in proposals),
+        guides=({job.job_id: Guide(avoided=frozenset(), methods={}) for job in jobs},),
+    )
+    found = serve_together(
+        urgent_jobs(cluster), Commitments(cluster=cluster), serve, refuse, lambda *_: known
+    )
+    assert sum(one.rationale.loss_node_s for one in found) == min(price_node_s, 100)
+    said = [one.rationale.summary.startswith("Chosen for all components together.") for one in found]
+    assert said == [jointly, jointly]

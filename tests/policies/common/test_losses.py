@@ -180,3 +180,30 @@ def test_how_far_ahead_one_looks_makes_no_job_silent(running: Build) -> None:
     ((_, method),) = departures((leaves,), cluster, NOW_S + 8600.0)
     assert method is Method.KILL
     assert evictions_loss_node_s((leaves,), cluster, NOW_S + 8600.0) == 300
+
+
+@pytest.mark.parametrize(
+    ("saved_s", "latest_s", "expected"),
+    [
+        (100.0, 400.0, (Method.APPLICATION, 100.0)),  # no checkpoint is complete before the eviction begins
+        (550.0, 400.0, (Method.KILL, -50.0)),  # one is, 50 s from now, and the next one is too late
+        (550.0, 650.0, (Method.APPLICATION, 550.0)),  # the next one is in time
+    ],
+)
+def test_a_job_is_killed_if_its_checkpoint_is_over_before_its_eviction_begins(
+    running: Build, saved_s: float, latest_s: float, expected: tuple[Method, float]
+) -> None:
+    """The eviction begins in 100 s. The job saves every 600 s, and last did so `saved_s` ago."""
+    spec = CheckpointSpec(interval_s=540.0, application_s=60.0)
+    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S - saved_s)
+    leaves = Requeue(
+        job_id="a",
+        for_job_id="u",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.APPLICATION,
+        not_after_s=NOW_S + latest_s,
+    )
+    ((left, method),) = departures((leaves,), Cluster(now_s=NOW_S, nodes=(), jobs=(job,)), NOW_S + 100.0)
+    assert left.last_checkpoint_s is not None
+    assert (method, NOW_S - left.last_checkpoint_s) == expected
