@@ -167,6 +167,42 @@ def test_the_component_without_room_says_itself_why(waiting: Build, cluster_of: 
     assert [one.rationale.summary for one in found] == [because, "about 7+1", because]
 
 
+def test_each_component_is_served_once_in_each_try(waiting: Build, cluster_of: BuildCluster) -> None:
+    """The one without room comes first in the second try."""
+    jobs = [waiting(f"7+{number}", 1, het_job_id="7") for number in range(3)]
+    cluster, served = cluster_of(4, *jobs), list[str]()
+
+    def serve(_commitments: Commitments, urgent: UrgentJob) -> Proposal:
+        served.append(urgent.job.job_id)
+        has_room = urgent.job.job_id != "7+1" or len(served) > 2
+        return proposed(urgent.job, ready_s=NOW_S if has_room else None)
+
+    def refuse(_commitments: Commitments, urgent: UrgentJob, why: str) -> Proposal:
+        raise AssertionError(f"{urgent.job.job_id}: {why}")
+
+    serve_together(urgent_jobs(cluster), Commitments(cluster=cluster), serve, refuse, lambda *_: None)
+    assert served == ["7+0", "7+1", "7+1", "7+0", "7+2"]
+
+
+def test_a_shared_node_comes_free_when_the_last_of_its_jobs_leaves() -> None:
+    """Both leave n0, and p stays on n1."""
+    jobs = (part("a", "n0 n1", amounts(2)), part("b", "n0", amounts(2)), part("p", "n1", amounts(2)))
+    commitments = Commitments(cluster=shared(*jobs))
+    sets = commitments.cluster.node_sets()
+    commitments.releases = {"a": NodeRelease(by_s=NOW_S + 10.0), "b": NodeRelease(by_s=NOW_S + 20.0)}
+    assert commitments.coming_free() == ((NOW_S + 20.0, sets.of(("n0",))),)
+    assert Commitments(cluster=shared(*jobs)).coming_free() == ()
+
+
+def test_what_is_left_is_there_once_the_last_job_has_left(waiting: Build) -> None:
+    making = replace(operation("u", "n0", "a", "b"), kind=OperationKind.MAKE_WAY_SHARED)
+    first, last = making.tasks
+    tasks = (replace(first, ended_s=NOW_S - 50.0), replace(last, planned_s=NOW_S + 30.0))
+    jobs = (part("b", "n0", amounts(2)), waiting("u", 1, demand=amounts(2)))
+    cluster = shared(*jobs, operations=(replace(making, tasks=tasks),))
+    assert [one.ready_s for one in open_leftovers(cluster).values()] == [NOW_S + 30.0]
+
+
 def test_a_job_waits_for_the_last_of_the_nodes_that_others_leave(waiting: Build) -> None:
     """Each of its nodes is left by another urgent job, at another instant."""
     cluster: Cluster = shared(part("a", "n0 n1", amounts(8)))
@@ -254,19 +290,31 @@ def test_the_end_of_a_job_is_waited_for_if_that_loses_less(
     assert [one.job_id for one in found.rationale.postponed.departures] == [chosen]
 
 
-@pytest.mark.parametrize(("price_node_s", "jointly"), [(99, True), (100, False), (101, False)])
-def test_a_joint_choice_counts_if_it_is_cheaper(
-    waiting: Build, cluster_of: BuildCluster, price_node_s: int, jointly: bool
+@pytest.mark.parametrize(
+    ("price_node_s", "changes", "jointly"),
+    [
+        (99, {}, True),
+        (100, {}, False),
+        (101, {}, False),
+        (99, {"ready_s": NOW_S + 600.0}, True),
+        (99, {"ready_s": NOW_S + 601.0}, False),  # it would be late
+        (99, {"again_s": NOW_S + 60.0}, False),  # it would wait
+    ],
+)
+def test_a_joint_choice_counts_if_it_is_cheaper_and_as_good(
+    waiting: Build, cluster_of: BuildCluster, price_node_s: int, changes: dict[str, float], jointly: bool
 ) -> None:
+    """`changes`: of the last component's proposal by the joint choice."""
     jobs = [waiting(f"7+{number}", 1, het_job_id="7") for number in range(2)]
     cluster = cluster_of(4, *jobs)
 
     def serve(_commitments: Commitments, urgent: UrgentJob) -> Proposal:
         loss_node_s = 50 if urgent.guide is None else price_node_s // 2
-        last = urgent.job.job_id == "7+1" and urgent.guide is not None
-        return proposed(
-            urgent.job, ready_s=NOW_S, loss_node_s=loss_node_s + (price_node_s % 2 if last else 0)
-        )
+        if urgent.job.job_id != "7+1" or urgent.guide is None:
+            return proposed(urgent.job, ready_s=NOW_S, loss_node_s=loss_node_s)
+        ready_s = changes.get("ready_s", NOW_S)
+        found = proposed(urgent.job, ready_s=ready_s, loss_node_s=loss_node_s + price_node_s % 2)
+        return replace(found, again_s=changes.get("again_s"))
 
     def refuse(_commitments: Commitments, urgent: UrgentJob, why: str) -> Proposal:
         raise AssertionError(f"{urgent.job.job_id}: {why}")
@@ -279,6 +327,6 @@ def test_a_joint_choice_counts_if_it_is_cheaper(
     found = serve_together(
         urgent_jobs(cluster), Commitments(cluster=cluster), serve, refuse, lambda *_: known
     )
-    assert sum(one.rationale.loss_node_s for one in found) == min(price_node_s, 100)
+    assert sum(one.rationale.loss_node_s for one in found) == (price_node_s if jointly else 100)
     said = [one.rationale.summary.startswith("Chosen for all components together.") for one in found]
     assert said == [jointly, jointly]
