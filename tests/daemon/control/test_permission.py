@@ -8,6 +8,7 @@ from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import Deferral, Deferred, LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.leader.pause import Pause
+from makeway.daemon.leader.standing import Role
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import Action, Cluster
 from makeway.policies.registry import find
@@ -117,3 +118,12 @@ def test_only_a_daemon_that_may_have_to_send_something_takes_the_lease() -> None
     assert not takes_it(Mode.OBSERVE)
     assert takes_it(Mode.OBSERVE, owes)
     assert not takes_it(Mode.OBSERVE, watches)
+
+
+def test_a_leader_says_that_it_leads_in_each_cycle() -> None:
+    """Also in those in which nothing changes, and nothing is decided again."""
+    world = World()
+    one = Daemon(world)
+    adapter = Leading(world, cluster(2, running("v", ("n1",))))
+    loop = reconciler(adapter, one.journal, Permission(leadership=one.lease))
+    assert [loop.reconcile().standing.role for _ in range(4)] == [Role.LEADS] * 4
