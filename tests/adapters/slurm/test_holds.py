@@ -145,7 +145,8 @@ def test_a_hold_of_an_earlier_version_is_none_of_the_user_s_reservations() -> No
 def test_the_reservations_that_keep_licences_are_known() -> None:
     """A job that is bound to a hold instead would wait for them."""
     names = hold_names([made("theirs", Licenses="fluent:2"), made("makeway_c.7")], [], PREFIX)
-    assert (names.licensed, names.seen) == ({"theirs"}, {"theirs": False, "makeway_c.7": True})
+    assert names.licensed == frozenset({"theirs"})
+    assert names.seen == {"theirs": False, "makeway_c.7": True}
 
 
 def test_the_hold_for_a_job_without_a_time_limit_is_makeway_s() -> None:

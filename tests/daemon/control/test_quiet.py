@@ -91,7 +91,7 @@ def test_the_policy_is_not_asked_again_about_the_same_quiet_cluster() -> None:
         {"jobs": (QUIET.jobs[0], replace(QUIET.jobs[1], priority=7.0))},
         {"nodes": QUIET.nodes[:3]},
         {"reservations": (Reservation(name="site", nodes=("n4",), start_s=0.0, end_s=9e9),)},
-        {"placements": (Placement(name="switch", nodes=QUIET.up_nodes().keys()),)},
+        {"placements": (Placement(name="switch", nodes=tuple(QUIET.up_nodes())),)},
         {"actions": frozenset()},
         {"recomputes_priority": True},
         {"reservation_prefix": "makeway_other."},

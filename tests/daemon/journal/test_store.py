@@ -344,3 +344,10 @@ def test_operations_that_are_saved_together_are_saved_all_or_none(path: Path) ->
         assert again.open_operations() == (operation("1"),)
         again.save(closed(operation("1")), operation("2"))
         assert again.open_operations() == (operation("2"),)
+
+
+def test_an_announcement_of_which_no_record_is_left_may_be_missed() -> None:
+    """An earlier makeway kept none of it."""
+    journal = Journal(None)
+    journal.note_missed("notice-1", 5.0)
+    assert journal.announcements() == {}

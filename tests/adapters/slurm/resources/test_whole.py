@@ -196,7 +196,9 @@ def test_a_job_that_uses_one_thread_of_each_core_needs_as_many_cores() -> None:
     options = submission(
         ["-N1", "-n8", "--ntasks-per-core=1", "--exclusive", "--mem=0"], PARTITIONS, NO_JOB_DEFAULTS
     )
-    assert SnapshotResources(there, PARTITIONS, counts=COUNTS).submitted(options).eligible_nodes == {"l1"}
+    assert SnapshotResources(there, PARTITIONS, counts=COUNTS).submitted(options).eligible_nodes == frozenset(
+        {"l1"}
+    )
     linear = SnapshotResources(there, PARTITIONS, counts=WHOLE_NODES).submitted(options)
     assert linear.eligible_nodes is None
 
