@@ -117,6 +117,18 @@ def test_backfill_beside_the_promised_partition_or_before_it_is_due() -> None:
     assert (without["wide"], without["short"]) == (100.0, 110.0)
 
 
+def test_only_the_first_job_that_waits_has_a_promise() -> None:
+    jobs = [
+        job("a", 0, 100, 2),  # on 0 and 1
+        job("b", 1, 49, 1),  # on 3
+        job("wide", 2, 10, 4),  # promised all at 100
+        job("pair", 3, 10, 2),  # could have 2 and 3 at 50, and has no promise
+        job("long", 4, 96, 1),  # ends before 100
+    ]
+    record = starts(record_of(cluster_of(jobs)))
+    assert record == {"a": 0.0, "b": 1.0, "wide": 100.0, "pair": 110.0, "long": 4.0}
+
+
 def test_wfp_serves_the_larger_of_two_that_waited_alike() -> None:
     jobs = [job("a", 0, 100, 4), job("small", 1, 50, 1), job("large", 1, 50, 4)]
     assert starts(record_of(cluster_of(jobs)))["large"] == 150.0
