@@ -42,9 +42,12 @@ def test_a_signal_to_another_job_is_none_to_this_one() -> None:
 def test_a_job_that_need_not_leave_any_more_and_does_not_save_is_not_followed() -> None:
     """It was signalled, and shows nothing of a checkpoint since; or it was not signalled at all."""
     for signals in ((task(SIGNAL, issued_s=1000.0),), ()):
-        for shown in ({}, {"checkpointing_since_s": 999.0}, {"last_checkpoint_s": 999.0}):
+        for job in (
+            victim(),
+            replace(victim(), checkpointing_since_s=999.0),
+            replace(victim(), last_checkpoint_s=999.0),
+        ):
             watch = Watch()
-            job = replace(victim(), **shown)
             watch.see(1000.0, job, *signals, task(requeue()))
             assert watch.leaving
             watch.see(1010.0, job)
