@@ -136,6 +136,16 @@ def test_wfp_serves_the_larger_of_two_that_waited_alike() -> None:
     assert starts(record) == {"a": 0.0, "large": 100.0, "small": 150.0}
 
 
+def test_wfp_serves_the_job_that_has_waited_longer_for_its_length() -> None:
+    jobs = [job("a", 0, 100, 4), job("long", 1, 100, 4), job("short", 1, 50, 4)]
+    record = starts(record_of(cluster_of(jobs, order=Order.WFP)))
+    assert record == {"a": 0.0, "short": 100.0, "long": 150.0}
+    # (90 / 90)^3 x 3 is more than (40 / 50)^3 x 4.
+    jobs = [job("a", 0, 100, 4), job("x", 10, 90, 3), job("y", 60, 50, 4)]
+    record = starts(record_of(cluster_of(jobs, order=Order.WFP)))
+    assert record == {"a": 0.0, "x": 100.0, "y": 190.0}
+
+
 def test_in_the_high_priority_queue_urgent_jobs_block_all_others() -> None:
     jobs = [
         job("a", 0, 100, 2),
