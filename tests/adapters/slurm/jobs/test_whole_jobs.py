@@ -29,57 +29,43 @@ URGENT = JobClass(name="beam", kind=JobKind.ON_DEMAND, start_within_s=60.0)
 SAVED = f"makeway:ckpt={int(NOW_S) - 100} makeway:ckpt-begin={int(NOW_S) - 120}"
 
 
+IN_QUEUE = Job(
+    job_id="7",
+    kind=JobKind.MALLEABLE,
+    state=JobState.PENDING,
+    node_count=2,
+    walltime_s=3600.0,
+    submit_s=NOW_S - 500.0,
+    user="alice",
+    account="physics",
+    qos="normal",
+    partition="batch",
+    node_count_min=1,
+    node_count_max=2,
+    setup_s=30.0,
+    checkpoint=SPEC,
+    job_class="solver",
+    requeue_count=1,
+    preemptible=True,
+    priority=500,
+)
+
+
 def test_a_running_job_that_may_shrink() -> None:
     raw = replace(RUNNING, restarts=1, priority=500, comment=SAVED)
-    assert translated(raw, MALLEABLE) == Job(
-        job_id="7",
-        kind=JobKind.MALLEABLE,
+    assert translated(raw, MALLEABLE) == replace(
+        IN_QUEUE,
         state=JobState.RUNNING,
-        node_count=2,
-        walltime_s=3600.0,
-        submit_s=NOW_S - 500.0,
-        user="alice",
-        account="physics",
-        qos="normal",
-        partition="batch",
-        node_count_min=1,
-        node_count_max=2,
         nodes=("n1", "n2"),
         start_s=NOW_S - 400.0,
-        setup_s=30.0,
-        checkpoint=SPEC,
-        job_class="solver",
         last_checkpoint_s=NOW_S - 100.0 + 0.999,
         checkpointing_since_s=NOW_S - 120.0 + 0.999,
-        requeue_count=1,
-        preemptible=True,
-        priority=500,
     )
 
 
 def test_the_same_job_in_the_queue() -> None:
     """What it wrote in an earlier run is over, and so is its expected start."""
-    raw = replace(PENDING, restarts=1, comment=SAVED)
-    assert translated(raw, MALLEABLE) == Job(
-        job_id="7",
-        kind=JobKind.MALLEABLE,
-        state=JobState.PENDING,
-        node_count=2,
-        walltime_s=3600.0,
-        submit_s=NOW_S - 500.0,
-        user="alice",
-        account="physics",
-        qos="normal",
-        partition="batch",
-        node_count_min=1,
-        node_count_max=2,
-        setup_s=30.0,
-        checkpoint=SPEC,
-        job_class="solver",
-        requeue_count=1,
-        preemptible=True,
-        priority=1,
-    )
+    assert translated(replace(PENDING, restarts=1, priority=500, comment=SAVED), MALLEABLE) == IN_QUEUE
 
 
 def test_a_job_without_a_time_limit_ends_in_a_year_at_the_latest() -> None:
