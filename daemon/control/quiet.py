@@ -138,5 +138,4 @@ def _has_done_anything(report: CycleReport) -> bool:
         or report.losses
         or report.checkpoints
         or report.decision_id is not None
-        or report.planning_failure is not None
     )

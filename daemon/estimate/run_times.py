@@ -2,7 +2,8 @@
 
 A run has ended if its job ran in the last snapshot and is absent or completing in this one. Some runs do not
 count: those that end while makeway takes no snapshots, those of jobs that were requeued before (a part of
-their work was done already), and those with short time limits, which say little about long ones.
+their work was done already), those that a requeue ends, and those with short time limits, which say little
+about long ones. A job that completes because it was requeued already counts its next run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -63,7 +64,7 @@ def ended_runs(before: Mapping[str, Job], seen: Cluster) -> tuple[Run, ...]:
     found: list[Run] = []
     for job_id, job in sorted(before.items()):
         now = jobs.get(job_id)
-        over = now is None or now.state is JobState.COMPLETING
+        over = now is None or (now.state is JobState.COMPLETING and now.requeue_count == job.requeue_count)
         if over and job.start_s is not None:
             lasted_s = max(0.0, seen.now_s - job.start_s)
             share = min(1.0, max(LEAST_SHARE, lasted_s / job.walltime_s))

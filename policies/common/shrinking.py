@@ -33,7 +33,7 @@ def spare_nodes(group: VictimGroup) -> tuple[str, ...]:
         or job.node_count_min is None
     ):
         return ()
-    able = max(0, len(job.nodes) - max(1, job.node_count_min))
+    able = max(0, len(job.nodes) - job.node_count_min)
     usable = [name for name in group.nodes if name != job.nodes[0]]
     return tuple(usable[max(0, len(usable) - able) :])
 

@@ -63,7 +63,7 @@ def arbitrate(actions: Sequence[Action], cluster: Cluster) -> tuple[Verdict, ...
 
     Actions with the same `for_job_id`, or for the components of one heterogeneous job, one of which is a
     `Reserve`, are allowed or refused together: if one is refused, the others get `GROUP`. An action that is
-    already a task of that job's open operation is judged alone; if it is an eviction, only the breaker and
+    already a task of an open operation is judged alone; if it is an eviction, only the breaker and
     `hard_protection` stop it. So a limit that an operation met when it was opened does not leave it half
     done.
     """
@@ -139,11 +139,11 @@ class _Arbiter:
         self.spent = _Spent()
 
     def under_way(self, action: Action) -> bool:
-        """Whether the action is a task of an open operation of its urgent job."""
+        """Whether the action is a task of an open operation."""
         return any(
-            operation.for_job_id == action.for_job_id
-            and any(task.action == action for task in operation.tasks)
+            task.action.job_id == action.job_id and task.action == action
             for operation in self.operations
+            for task in operation.tasks
         )
 
     def whole(self, job_id: str) -> str:

@@ -18,7 +18,12 @@ from makeway.policies.model import JobKind
 RESERVATION_LOST = "RESV_DEL_HOLD"
 """What 24.11 and 26.05 call a job whose reservation slurmctld has lost: one that waits is held, and one that
 runs goes on. A waiting job has this state until it starts, also once it is bound again or released.
+
+22.05, 24.11 and 26.05 call a waiting job so whose reservation has ended (unless it had the flag
+NO_HOLD_JOBS_AFTER_END). That one starts nowhere before it is released, also not in another reservation.
 """
+_ENDED = "deleted"
+"""How the reason of a job ends whose reservation has ended: "Reservation mine was deleted"."""
 FLEX = "FLEX"
 """The flag of a reservation whose jobs may start before it begins."""
 LOSES_PRIORITY = (26, 5)
@@ -30,9 +35,10 @@ LOSES_PRIORITY = (26, 5)
 
 def is_held(raw: RawJob) -> bool:
     """Whether a waiting job is held. One whose reservation slurmctld has lost is not: 26.05 gives it the
-    priority 0, too, but lets it start once it is bound to another reservation.
+    priority 0, too, but lets it start once it is bound to another reservation. One whose reservation has
+    ended is.
     """
-    return raw.priority == 0 and raw.state != RESERVATION_LOST
+    return raw.priority == 0 and (raw.state != RESERVATION_LOST or raw.reason.endswith(_ENDED))
 
 
 def reservation_lost(raw: RawJob) -> bool:

@@ -50,6 +50,7 @@ def test_an_exclusive_job_is_not_shrunk_on_22_05() -> None:
     slurm = FakeSlurm(RUNNING | {"OverSubscribe": "NO"}, release="22.05.8")
     adapter = adapter_of(slurm)
     assert adapter.snapshot().jobs[0].kind is JobKind.RIGID
+    assert adapter_of(FakeSlurm(RUNNING, release="22.05.8")).snapshot().jobs[0].kind is JobKind.MALLEABLE
     with pytest.raises(Rejected, match="exclusive"):
         adapter.apply(acts.shrink("17", keep_nodes=("n1",), walltime_s=7200))
     assert slurm.acts == []
@@ -97,6 +98,12 @@ def test_a_second_command_that_lacks_something_spoils_the_snapshot(part: str) ->
     slurm.change = without(part)
     with pytest.raises(Unreadable):
         adapter_of(slurm).snapshot()
+
+
+def test_a_job_on_a_node_that_is_not_listed_spoils_the_snapshot() -> None:
+    """slurmctld was started with other nodes between the two commands."""
+    with pytest.raises(Unreadable, match="job 17 holds nodes that are not listed"):
+        adapter_of(FakeSlurm(RUNNING | {"NodeList": "n[8-9]"})).snapshot()
 
 
 def test_a_controller_that_does_not_answer_first_is_asked_again() -> None:

@@ -7,10 +7,12 @@ import pytest
 
 from makeway.adapters.slurm import build, parse_cluster
 from makeway.adapters.slurm.build import RESERVATION_LIMIT
-from makeway.adapters.slurm.holds import HoldNames, hold_prefix, holds_among, is_hold
+from makeway.adapters.slurm.holds import HoldNames, hold_names, hold_prefix, holds_among, is_hold
 from makeway.adapters.slurm.parse_cluster import RawReservation
-from tests.adapters.slurm.fake_slurm import NOW_S, made_reservation
+from tests import acts
+from tests.adapters.slurm.fake_slurm import NOW_S, FakeSlurm, adapter_of, made_reservation
 from tests.adapters.slurm.jobs.raw_jobs import PENDING
+from tests.adapters.slurm.test_parse import ROW
 
 COMMAND = ("scontrol",)
 PREFIX = "makeway_c."
@@ -127,6 +129,24 @@ def test_a_job_keeps_the_reservations_that_are_no_holds() -> None:
     assert names.counting(replace(job, reservations=("mw_1", "theirs"))) == "mw_1,theirs"
     assert names.counting(replace(job, reservations=())) is None
     assert names.own(replace(job, reservations=("makeway_c.8", "mw_9")), "mw_9") == ()
+
+
+def test_a_hold_of_an_earlier_version_is_none_of_the_user_s_reservations() -> None:
+    """The snapshot has shown whose it is: its name alone does not say it."""
+    row = ROW | {"Reservation": "makeway_c.17,mw_17,theirs"}
+    slurm = FakeSlurm(row, script=((1, "", "Requested reservation is in use"),))
+    slurm.reservations = {name: made_reservation(name) for name in ("makeway_c.17", "mw_17")}
+    adapter = adapter_of(slurm)
+    adapter.snapshot()
+    adapter.apply(acts.release("makeway_c.17", job_id="17"))
+    assert build.bind("17", None, own=("theirs",)) in slurm.acts
+
+
+def test_the_reservations_that_keep_licences_are_known() -> None:
+    """A job that is bound to a hold instead would wait for them."""
+    names = hold_names([made("theirs", Licenses="fluent:2"), made("makeway_c.7")], [], PREFIX)
+    assert names.licensed == frozenset({"theirs"})
+    assert names.seen == {"theirs": False, "makeway_c.7": True}
 
 
 def test_the_hold_for_a_job_without_a_time_limit_is_makeway_s() -> None:

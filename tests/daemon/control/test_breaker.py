@@ -50,6 +50,7 @@ EVERY_ACTION: tuple[Action, ...] = (
 FINAL = Rejected("Access denied")
 UNANSWERED: tuple[AdapterError, ...] = (
     Unavailable("no answer in 10 s"),
+    Unavailable("no answer to the look before it", sent=False),
     Unreadable("line 3", command=("scontrol",), text="x"),
 )
 HARMLESS: tuple[AdapterError | None, ...] = (

@@ -170,10 +170,25 @@ def test_a_failure_is_over_when_no_plan_is_due_any_more() -> None:
     planning.with_plan(view())
     assert planning.failure is not None
     assert planning.failure.startswith("ZeroDivisionError: no plan (")
+    assert desk.asked == 0, "whether a plan is due is not known"
 
     desk.due_fails = False
     planning.with_plan(view(RETRY_S))
     assert not planning.failure
+
+
+def test_other_settings_are_planned_for_at_once_after_a_failure() -> None:
+    desk = Desk(fails=True)
+    desk.go.set()
+    planning = Planning(Journal(None), in_thread=False)
+    planning.reconfigure(desk.policy(), NoSettings())
+    planning.with_plan(view())
+    assert planning.failure
+    better = Desk()
+    better.go.set()
+    planning.reconfigure(better.policy(), NoSettings())
+    assert not planning.failure
+    assert planning.with_plan(view(1.0)).plan == PLAN
 
 
 @pytest.mark.parametrize("in_thread", [True, False])

@@ -192,6 +192,18 @@ def test_limits_refuse_a_plan_whole_and_say_so_once() -> None:
     assert second.actions == ()
 
 
+def test_why_nothing_is_done_for_an_urgent_job_is_stored_once() -> None:
+    """`makeway explain` tells it."""
+    lacks = replace(urgent("u", 2), blocked_by="a licence")
+    adapter = FakeAdapter(cluster(4, lacks, running("v", FOUR)))
+    loop = daemon(adapter)
+    first, second = loop.reconcile(), loop.reconcile()
+    assert [why.for_job_id for why in first.stored_rationale] == ["u"]
+    assert (second.decision_id, second.stored_rationale) == (None, ())
+    adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, replace(lacks, job_id="w")))
+    assert [why.for_job_id for why in loop.reconcile().stored_rationale] == ["u", "w"]
+
+
 def test_a_reservation_of_an_earlier_life_is_released() -> None:
     view = cluster(4, running("x", ("n4",)), reservations=(held("lost", ("n1", "n2")),))
     adapter = FakeAdapter(view)

@@ -6,15 +6,19 @@ import pytest
 
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable
 from makeway.daemon.config.mode import Mode
+from makeway.daemon.control.executor import Executor
+from makeway.daemon.control.permission import ONLY_DAEMON
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import CycleReport, Deferral, LoopSettings
-from makeway.daemon.control.sending import gives_back
+from makeway.daemon.control.sending import Sending, gives_back
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.policies.eviction.policy import EvictionConfig
-from makeway.policies.model import Action, Cluster, Requeue, TakenFromJob
+from makeway.policies.model import Action, Cluster, Limits, Notice, OperationKind, Requeue, TakenFromJob
 from makeway.policies.registry import find
 from tests import acts
 from tests.builders import cluster, held, node_names, running, urgent
+from tests.daemon.acting import begun, reserve
 from tests.fakes import FakeAdapter
 
 URGENT = 6
@@ -96,6 +100,27 @@ def test_the_first_command_without_an_answer_ends_the_cycle() -> None:
     assert deferred(report) == {Deferral.UNANSWERED: URGENT - 3}
     assert f"{URGENT - 3} not sent: the cluster does not answer" in report.sentence
     assert not report.again, "it is left in peace until the next poll"
+
+
+def test_a_cluster_that_leaves_the_last_command_without_an_answer_is_left_in_peace() -> None:
+    adapter = SlowAdapter(crowded(), answers=URGENT - 1)
+    report = loop_on(adapter).reconcile()
+    assert (len(adapter.calls), report.deferred, report.again) == (URGENT, (), False)
+
+
+def test_what_the_limits_refuse_at_the_last_moment_is_refused_once() -> None:
+    """The site has protected the job since: it is no task that is due in the next cycle."""
+    adapter, journal = SlowAdapter(crowded()), Journal(None)
+    loop = loop_on(adapter, journal)
+    loop.reconcile()
+    adapter.calls.clear()
+    failed = Limits(breaker_failures=0)
+    loop.reconfigure(find("eviction"), EvictionConfig(), LoopSettings(mode=Mode.ACT, limits=failed))
+    report = loop.reconcile()
+    refused = [one.action.job_id for one in report.actions if one.outcome is Outcome.REFUSED]
+    assert sorted(refused) == sorted({*refused}), "each of them once"
+    assert len(refused) == URGENT
+    assert adapter.calls == []
 
 
 @pytest.mark.parametrize(
@@ -232,3 +257,30 @@ def test_jobs_leave_for_other_urgent_jobs_in_a_cycle_in_which_one_was_refused() 
     report = loop.reconcile()
     assert len([verb for verb, _ in adapter.calls if verb == "requeue"]) == URGENT
     assert report.deferred == ()
+
+
+def test_what_is_held_for_announced_jobs_is_changed_before_anything_else_is_taken() -> None:
+    """A job that is here may get nodes that such a hold gives up. Its operation is the older one."""
+    view = cluster(4, urgent("u", 2))
+    notice = Notice(
+        notice_id="n", user="beam", node_count=2, walltime_s=60.0, announced_s=900.0, expected_s=2000.0
+    )
+    for_notice = replace(
+        reserve(node_names(2)),
+        job_id="n",
+        for_job_id="n",
+        reservation="mw_n",
+        user="beam",
+        kind=OperationKind.NOTICE,
+    )
+    seen = replace(view, notices=(notice,))
+    makes_way = begun(seen, reserve(("n3", "n4")))
+    gathers = replace(begun(seen, for_notice), operation_id="2")
+    adapter, journal = FakeAdapter(view), Journal(None)
+    journal.save(makes_way)
+    journal.save(gathers)
+    executor = Executor(adapter, journal, lambda: view.now_s)
+    known = replace(seen, operations=(makes_way, gathers))
+    settings = LoopSettings(mode=Mode.ACT)
+    Sending(executor, journal, known, settings, 0.0, lambda: 0.0, ONLY_DAEMON).send()
+    assert adapter.calls == [("reserve", "mw_n"), ("reserve", "mw_u")]

@@ -55,6 +55,8 @@ def test_runs_are_seen_to_end() -> None:
         Run(job_id="b", user="batch", ended_s=2000.0, share=0.2),
         Run(job_id="c", user="batch", ended_s=2000.0, share=0.2),
     )
+    again = replace(completing, jobs=(seen.jobs[0], replace(completing.jobs[1], requeue_count=1)))
+    assert [one.job_id for one in ended_runs(before, again)] == ["c"], "b was requeued: its work goes on"
     assert ended_runs(before, at(2000.0, "a", "b", "c")) == ()
     late, early = ended_runs(before, at(99_999.0)), ended_runs(before, at(1.0))
     assert {one.share for one in late} == {1.0}

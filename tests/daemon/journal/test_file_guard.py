@@ -60,6 +60,15 @@ def test_the_files_of_an_earlier_version_are_closed_to_others(path: Path) -> Non
         assert [mode(one) for one in with_suffixes(path)] == [0o600] * 4
 
 
+def test_a_log_that_a_killed_daemon_left_is_closed_to_others_before_it_is_read(path: Path) -> None:
+    files = with_suffixes(path)[:3]
+    for one in files:
+        one.touch()
+        one.chmod(0o644)
+    file_guard.make_private(path)
+    assert [mode(one) for one in files] == [0o600] * 3
+
+
 def test_a_folder_into_which_others_can_write_is_refused(path: Path) -> None:
     path.parent.chmod(0o775)
     with pytest.raises(JournalError, match="other users can write into this folder") as error:

@@ -23,7 +23,9 @@ from makeway.policies.model import (
     Eviction,
     Notice,
     Rationale,
+    Release,
     Requeue,
+    Reserve,
     Shrink,
 )
 from tests.builders import closed, cluster, running, urgent
@@ -344,3 +346,38 @@ def test_operations_that_are_saved_together_are_saved_all_or_none(path: Path) ->
         assert again.open_operations() == (operation("1"),)
         again.save(closed(operation("1")), operation("2"))
         assert again.open_operations() == (operation("2"),)
+
+
+def test_an_announcement_of_which_no_record_is_left_may_be_missed() -> None:
+    """An earlier makeway kept none of it."""
+    journal = Journal(None)
+    journal.note_missed("notice-1", 5.0)
+    assert journal.announcements() == {}
+
+
+def test_the_last_hold_of_a_job_is_one_that_it_may_have_been_bound_to(tmp_path: Path) -> None:
+    """How long ago counts from the newest command for a hold of it."""
+    (hold,) = (action for action in ACTIONS if isinstance(action, Reserve))
+    (release,) = (action for action in ACTIONS if isinstance(action, Release))
+    other = replace(hold, nodes=NODES[:1])
+
+    def last(since_s: float, *sent: tuple[Action, str | None]) -> Reserve | None:
+        with closing(Journal(tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite")) as journal:
+            bearer = operation("1")
+            for number, (action, outcome) in enumerate(sent):
+                now_s = 100.0 * (number + 1)
+                command_id = journal.begin_command(bearer, action, now_s)
+                if outcome is not None:
+                    journal.finish_command(
+                        command_id, bearer, outcome=outcome, failed=False, detail="", now_s=now_s
+                    )
+            return journal.last_hold("7", since_s)
+
+    assert last(0.0) is None
+    assert last(100.0, (hold, "accepted")) == hold
+    assert last(101.0, (hold, "accepted")) is None
+    assert last(150.0, (hold, "accepted"), (release, "accepted")) == hold
+    assert last(0.0, (hold, "accepted"), (other, "in_doubt")) == other
+    assert last(0.0, (hold, "accepted"), (other, None)) == other, "the daemon died before the answer"
+    assert last(0.0, (hold, "accepted"), (other, "rejected")) == hold
+    assert last(0.0, (release, "accepted")) is None

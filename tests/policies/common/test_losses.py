@@ -13,6 +13,7 @@ from makeway.policies.common.losses import (
     is_silent,
     overdue_s,
     system_s,
+    wait_s,
 )
 from makeway.policies.model import Acknowledgement, CheckpointSpec, Cluster, Method, Node, Reason, Requeue
 from makeway.policies.safety.prices import loss_node_s
@@ -75,6 +76,23 @@ def test_nonsense_that_a_job_declares_is_no_checkpoint(running: Build, nonsense:
     )
     assert system_s(job) is None
     assert application_s(job, NOW_S) is None
+    seldom = CheckpointSpec(interval_s=nonsense, application_s=600.0)
+    assert application_s(replace(job, checkpoint=seldom), NOW_S) is None
+
+
+def test_a_job_waits_until_its_regular_checkpoint_begins(running: Build) -> None:
+    spec = CheckpointSpec(interval_s=600.0, application_s=40.0)
+    job = running("a", "n0", checkpoint=spec)
+    assert wait_s(job, 540.0) == 500.0
+    assert wait_s(job, 30.0) == 0.0, "it has begun"
+    assert wait_s(job, None) == 0.0
+    assert wait_s(replace(job, checkpoint=None), 540.0) == 0.0
+
+
+def test_a_job_that_has_just_saved_has_a_whole_period_to_go(running: Build) -> None:
+    spec = CheckpointSpec(interval_s=600.0, application_s=40.0)
+    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S)
+    assert application_s(job, NOW_S) == 640.0
 
 
 def test_wait_for_the_next_regular_checkpoint(running: Build) -> None:
@@ -162,3 +180,30 @@ def test_how_far_ahead_one_looks_makes_no_job_silent(running: Build) -> None:
     ((_, method),) = departures((leaves,), cluster, NOW_S + 8600.0)
     assert method is Method.KILL
     assert evictions_loss_node_s((leaves,), cluster, NOW_S + 8600.0) == 300
+
+
+@pytest.mark.parametrize(
+    ("saved_s", "latest_s", "expected"),
+    [
+        (100.0, 400.0, (Method.APPLICATION, 100.0)),  # no checkpoint is complete before the eviction begins
+        (550.0, 400.0, (Method.KILL, -50.0)),  # one is, 50 s from now, and the next one is too late
+        (550.0, 650.0, (Method.APPLICATION, 550.0)),  # the next one is in time
+    ],
+)
+def test_a_job_is_killed_if_its_checkpoint_is_over_before_its_eviction_begins(
+    running: Build, saved_s: float, latest_s: float, expected: tuple[Method, float]
+) -> None:
+    """The eviction begins in 100 s. The job saves every 600 s, and last did so `saved_s` ago."""
+    spec = CheckpointSpec(interval_s=540.0, application_s=60.0)
+    job = running("a", "n0", checkpoint=spec, last_checkpoint_s=NOW_S - saved_s)
+    leaves = Requeue(
+        job_id="a",
+        for_job_id="u",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.APPLICATION,
+        not_after_s=NOW_S + latest_s,
+    )
+    ((left, method),) = departures((leaves,), Cluster(now_s=NOW_S, nodes=(), jobs=(job,)), NOW_S + 100.0)
+    assert left.last_checkpoint_s is not None
+    assert (method, NOW_S - left.last_checkpoint_s) == expected

@@ -151,15 +151,18 @@ def test_evictions_for_each_hour(running: Build, cluster_of: BuildCluster) -> No
     assert refusals(group, past) == [None] * 4, "an hour ago does not count"
     recent = replace(cluster, evictions=(Eviction(job_id="x", at_s=6_401.0),))
     assert refusals(group, recent)[2] is Refusal.PER_HOUR
+    this_instant = replace(cluster, evictions=(Eviction(job_id="x", at_s=10_000.0),))
+    assert refusals(group, this_instant)[2] is Refusal.PER_HOUR
     future = replace(cluster, evictions=(Eviction(job_id="x", at_s=10_001.0),))
     assert refusals(group, future) == [None] * 4, "the clock was wrong then"
 
 
+@pytest.mark.parametrize("leaves", [requeue("a"), cancel("a"), shrink("a", "n0")])
 def test_evictions_that_were_promised_and_not_yet_carried_out_count(
-    running: Build, cluster_of: BuildCluster
+    running: Build, cluster_of: BuildCluster, leaves: Action
 ) -> None:
     jobs = (running("a", "n0"), running("b", "n1"))
-    commitments = operation(hold("u", "n0"), checkpoint("a"), requeue("a"))
+    commitments = operation(hold("u", "n0"), checkpoint("a"), leaves)
     cluster = cluster_of(4, *jobs, limits=Limits(evictions_per_hour=1), operations=(commitments,))
     group = (hold("v", "n1"), requeue("b", "v"))
     assert refusals(group, cluster) == [Refusal.GROUP, Refusal.PER_HOUR]
@@ -167,6 +170,10 @@ def test_evictions_that_were_promised_and_not_yet_carried_out_count(
     assert refusals(group, carried_out) == [Refusal.GROUP, Refusal.PER_HOUR], "counted once, not twice"
     two = replace(carried_out, limits=Limits(evictions_per_hour=2))
     assert refusals(group, two) == [None, None]
+    another = replace(
+        cluster, evictions=(Eviction(job_id="x", at_s=9_500.0),), limits=Limits(evictions_per_hour=2)
+    )
+    assert refusals(group, another) == [Refusal.GROUP, Refusal.PER_HOUR], "a has still to leave"
     only_watched = replace(cluster, operations=(replace(commitments, observe=True),))
     assert refusals(group, only_watched) == [None, None]
     over = replace(commitments, tasks=tuple(replace(task, ended_s=9_900.0) for task in commitments.tasks))
@@ -182,6 +189,8 @@ def test_an_operation_under_way_is_not_stranded(running: Build, cluster_of: Buil
     assert refusals((hold("u", "n0 n1"),), cluster) == [None], "the hold may be requested again"
     gone = replace(cluster, jobs=())
     assert refusals((requeue("a"),), gone) == [None], "the cluster itself says that it is gone"
+    shrinks = replace(gone, operations=(operation(hold("u", "n1"), shrink("a", "n0")),))
+    assert refusals((shrink("a", "n0"),), shrinks) == [None], "likewise"
     assert refusals((cancel("a"),), cluster) == [Refusal.MIN_RUNTIME], "no task of it: a new eviction"
     protected = replace(cluster, jobs=(replace(job, preemptible=False),))
     assert refusals((requeue("a"),), protected) == [Refusal.NOT_PREEMPTIBLE]
@@ -215,6 +224,7 @@ def test_shrinking(running: Build, cluster_of: BuildCluster) -> None:
     job = running("a", "n0 n1 n2 n3", kind=JobKind.MALLEABLE, node_count_min=2)
     cluster = cluster_of(6, job, operations=(operation(),))
     assert refusals((shrink("a", "n0 n3"),), cluster) == [None]
+    assert refusals((shrink("a", "n0 n1 n2 n3"),), cluster) == [None], "only its time limit is raised"
     assert refusals((shrink("a", "n0"),), cluster) == [Refusal.TOO_SMALL]
     assert refusals((shrink("a", "n0 n0"),), cluster) == [Refusal.TOO_SMALL]
     assert refusals((shrink("a", "n1 n0"),), cluster) == [Refusal.BATCH_HOST]
@@ -303,6 +313,10 @@ def test_nothing_is_taken_for_a_job_that_lacks_something_besides_nodes(
     begun = cluster_of(4, *jobs, operations=(operation(hold("u", "n0"), nodes="n0"),))
     assert refusals((requeue("a"),), begun) == [Refusal.BLOCKED]
     assert refusals(giving_back(), begun) == [None, None, None]
+    lender = waiting("a", 1, **{**WAITS, "kind": JobKind.RIGID})
+    assert refusals(giving_back(), cluster_of(4, lender)) == [None, None, None], (
+        "a lender gets back what it had"
+    )
 
 
 def test_such_a_job_does_not_go_to_the_front(waiting: Build, cluster_of: BuildCluster) -> None:

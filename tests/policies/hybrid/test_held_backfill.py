@@ -275,8 +275,18 @@ def test_the_arbiter_lends_only_what_is_held_for_announced_jobs(
     assert refusals(seen, loan("w", "n0", "mw_other")) == [Refusal.NODE_TAKEN]
     here = under_way(seen, collected("n0 n1 n2", job_id="u"))
     assert refusals(here, loan("w", "n0")) == [Refusal.NODE_TAKEN], "its job has come"
-    full = replace(seen, limits=Limits(max_nodes=3))
-    assert refusals(full, loan("w", "n0")) == [None], "what is lent is held already"
+    for phase in (Phase.LENT, Phase.RETURNING):
+        over = under_way(seen, replace(collected("n0 n1 n2"), phase=phase))
+        assert refusals(over, loan("w", "n0")) == [Refusal.NODE_TAKEN], "its job has started, or it goes back"
+    observed = under_way(seen, replace(collected("n0 n1 n2"), observe=True))
+    assert refusals(replace(observed, reservations=()), loan("w", "n0")) == [Refusal.NODE_TAKEN]
+    two = under_way(seen, collected("n0 n1 n2"), collected("n3", replace(NOTICE, notice_id="notice-2")))
+    assert refusals(two, loan("w", "n3")) == [Refusal.NODE_TAKEN], "it is lent out of the hold of the other"
+    for most in (3, 0):
+        full = replace(seen, limits=Limits(max_nodes=most))
+        assert refusals(full, loan("w", "n0")) == [None], (
+            "what is lent is held already, whatever the limit is by now"
+        )
 
 
 def test_every_guest_keeps_an_eviction_of_the_hour_free(

@@ -117,11 +117,33 @@ def test_backfill_beside_the_promised_partition_or_before_it_is_due() -> None:
     assert (without["wide"], without["short"]) == (100.0, 110.0)
 
 
+def test_only_the_first_job_that_waits_has_a_promise() -> None:
+    jobs = [
+        job("a", 0, 100, 2),  # on 0 and 1
+        job("b", 1, 49, 1),  # on 3
+        job("wide", 2, 10, 4),  # promised all at 100
+        job("pair", 3, 10, 2),  # could have 2 and 3 at 50, and has no promise
+        job("long", 4, 96, 1),  # ends before 100
+    ]
+    record = starts(record_of(cluster_of(jobs)))
+    assert record == {"a": 0.0, "b": 1.0, "wide": 100.0, "pair": 110.0, "long": 4.0}
+
+
 def test_wfp_serves_the_larger_of_two_that_waited_alike() -> None:
     jobs = [job("a", 0, 100, 4), job("small", 1, 50, 1), job("large", 1, 50, 4)]
     assert starts(record_of(cluster_of(jobs)))["large"] == 150.0
     record = record_of(cluster_of(jobs, order=Order.WFP))
     assert starts(record) == {"a": 0.0, "large": 100.0, "small": 150.0}
+
+
+def test_wfp_serves_the_job_that_has_waited_longer_for_its_length() -> None:
+    jobs = [job("a", 0, 100, 4), job("long", 1, 100, 4), job("short", 1, 50, 4)]
+    record = starts(record_of(cluster_of(jobs, order=Order.WFP)))
+    assert record == {"a": 0.0, "short": 100.0, "long": 150.0}
+    # (90 / 90)^3 x 3 is more than (40 / 50)^3 x 4.
+    jobs = [job("a", 0, 100, 4), job("x", 10, 90, 3), job("y", 60, 50, 4)]
+    record = starts(record_of(cluster_of(jobs, order=Order.WFP)))
+    assert record == {"a": 0.0, "x": 100.0, "y": 190.0}
 
 
 def test_in_the_high_priority_queue_urgent_jobs_block_all_others() -> None:

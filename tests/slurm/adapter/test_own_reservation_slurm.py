@@ -2,6 +2,7 @@
 
 import pytest
 
+from makeway.adapters.protocol import Rejected
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.policies.model import JobState
 from tests import acts
@@ -39,3 +40,27 @@ def test_a_job_starts_on_held_nodes_and_is_left_its_own_reservation(slurm_world:
     job = job_of(cluster, urgent)
     assert (job.state, job.nodes, job.reservation) == (JobState.RUNNING, held, "theirs")
     assert [one.name for one in cluster.reservations] == ["theirs"]
+
+
+def test_a_job_whose_reservation_has_ended_waits_for_its_release(slurm_world: SlurmWorld) -> None:
+    """Slurm holds it, and would not let it start in a hold of makeway's: no job may leave for it."""
+    world = slurm_world
+    victim = running(world, world.cluster.submit(SLEEP, *WHOLE))
+    theirs = ("scontrol", "create", "reservation", "ReservationName=theirs", "StartTime=now", "Users=root")
+    world.cluster.run(*theirs, "EndTime=now+5seconds", f"Nodes={victim.nodes[0]}", "Flags=IGNORE_JOBS")
+    urgent = world.cluster.submit(SLEEP, *WHOLE, "--reservation=theirs", "--account=urgent")
+    held = world.wait(lambda seen: bool(job_of(seen, urgent).blocked_by), "its reservation has ended")
+    job = job_of(held, urgent)
+    assert (job.state, job.blocked_by) == (JobState.PENDING, "its release from a hold")
+    assert not job.reservation_lost
+    hold = acts.reserve(world.prefix + urgent, nodes=victim.nodes, duration_s=600, job_id=urgent)
+    world.adapter.apply(hold)
+    world.adapter.apply(acts.requeue(victim.job_id))
+    free = world.wait(
+        lambda seen: set(victim.nodes) <= set(seen.up_nodes()) - seen.held_nodes(), "it has left"
+    )
+    assert job_of(free, urgent).blocked_by == "its release from a hold"
+    with pytest.raises(Rejected, match="is held"):
+        world.adapter.apply(acts.prioritise(urgent))
+    world.cluster.run("scontrol", "release", urgent)
+    assert running(world, urgent).nodes == victim.nodes

@@ -10,11 +10,12 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.devcluster.state_folder import inner_folder
+from makeway.daemon.estimate.run_times import ended_runs, running
 from makeway.policies.common.departures import COMPLETING_S
-from makeway.policies.model import Requeue, Reserve
+from makeway.policies.model import JobState, Requeue, Reserve
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.daemon import DaemonProcess
-from tests.slurm.support.story import SAVES, Story, await_start, nothing_is_left, works_again
+from tests.slurm.support.story import SAVES, WHOLE_NODES, Story, await_start, nothing_is_left, works_again
 from tests.slurm.support.world import SlurmWorld, slurm_settings
 from tests.waiting import await_that
 
@@ -137,3 +138,23 @@ def test_a_job_that_is_stuck_does_not_make_an_urgent_job_late(
     story.ends(urgent)
     works_again(story, daemon, lender)
     nothing_is_left(story, daemon)
+
+
+def test_a_run_that_a_requeue_ends_says_nothing_of_how_long_its_user_s_jobs_take(
+    story: Story, epilogs: Path
+) -> None:
+    """While the job completes, Slurm counts its next run already. The end of another job says it."""
+    requeued_job, ends = (story.submit(SAVES, 2, "saving", *WHOLE_NODES, "--time=60") for _ in range(2))
+    before = running(story.world.wait(lambda seen: {requeued_job, ends} <= running(seen).keys(), "both run"))
+    for job_id in (requeued_job, ends):
+        (epilogs / f"lasts-{job_id}").touch()
+    story.ask("scontrol", "requeue", requeued_job)
+    story.ask("scancel", ends)
+    await_that(
+        "both are completing",
+        lambda: {story.state(one) for one in (requeued_job, ends)} == {"COMPLETING"},
+        story.world.cluster.log_end,
+    )
+    seen = story.world.adapter.snapshot()
+    assert {seen.jobs_by_id()[one].state for one in (requeued_job, ends)} == {JobState.COMPLETING}
+    assert [one.job_id for one in ended_runs(before, seen)] == [ends]

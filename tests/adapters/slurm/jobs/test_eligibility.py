@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.adapters.slurm.resources.eligibility import reservation_lost, with_reserved_starts
@@ -51,6 +52,25 @@ def test_a_job_is_kept_from_starting_only_while_its_reason_says_so(changes: dict
     """Slurm leaves it in that state until it starts."""
     raw = replace(PENDING, state="RESV_DEL_HOLD", reason="Reservation (null) is invalid")
     assert not reservation_lost(replace(raw, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "held"),
+    [
+        ({"reason": "Reservation mine was deleted", "priority": 0}, True),
+        ({"reason": "Reservation_mine_was_deleted", "priority": 0}, True),
+        ({"reason": "Reservation mine was deleted", "priority": 5}, False),  # it was released
+        ({"reason": "Reservation (null) is invalid", "priority": 0}, False),  # slurmctld has lost it
+        ({"reason": "Resources", "priority": 0}, False),  # it is bound again, on 26.05
+        ({"reason": "None", "priority": 5}, False),
+    ],
+)
+def test_a_job_whose_reservation_has_ended_is_held(changes: dict[str, Any], held: bool) -> None:
+    """No job leaves for it: it would not start on free nodes either, until it is released."""
+    raw = replace(PENDING, state="RESV_DEL_HOLD", **changes)
+    job = translated(raw, JobClass(name="u", kind=JobKind.ON_DEMAND))
+    assert job.blocked_by == ("its release from a hold" if held else "")
+    assert job.eligible_s == (NOT_BEFORE_S if held else None)
 
 
 def reserved(name: str, begins_in_s: float, *flags: str) -> RawReservation:

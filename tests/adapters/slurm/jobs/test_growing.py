@@ -65,6 +65,19 @@ def test_an_allocation_that_was_left_over_is_used() -> None:
 
 
 @pytest.mark.usefixtures("as_root")
+@pytest.mark.parametrize(
+    "changes",
+    [{"BatchFlag": "1"}, {"Name": "other"}, {"UserID": "4242"}, {"State": "PENDING"}, {"NodeList": "n[3-4]"}],
+)
+def test_no_other_job_is_merged(changes: dict[str, str]) -> None:
+    """A user may call a job of his own like makeway's allocations."""
+    left = RUNNING | {"JobArrayID": "43", "Name": build.EXPANDER_NAME, "BatchFlag": "0", "NodeList": "n3"}
+    slurm = FakeSlurm(RUNNING, left | changes, script=(GRANTED,))
+    adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation=None))
+    assert slurm.acts[-1] == build.merge_expander("44")
+
+
+@pytest.mark.usefixtures("as_root")
 def test_growing_to_nodes_that_it_has_is_nothing() -> None:
     slurm = FakeSlurm(RUNNING)
     adapter_of(slurm).apply(acts.expand("17", nodes=("n2",), reservation=None))

@@ -21,3 +21,14 @@ def test_a_job_that_is_found_to_be_of_scrontab_is_left_alone() -> None:
         adapter.apply(acts.requeue("17"))
     assert slurm.acts == []
     assert [job.preemptible for job in adapter.snapshot().jobs] == [False, True]
+
+
+def test_a_job_that_slurm_refuses_to_change_for_another_reason_is_none() -> None:
+    slurm = FakeSlurm(RUNNING)
+    slurm.note_answer = (1, "", "Access/permission denied for job 17")
+    adapter = adapter_of(slurm)
+    adapter.use_classes((JobClass(name="any", preemptible=True),))
+    adapter.snapshot()
+    with pytest.raises(Rejected, match="denied"):
+        adapter.apply(acts.requeue("17"))
+    assert adapter.snapshot().jobs[0].preemptible

@@ -186,6 +186,14 @@ def test_a_limit_is_restored_for_what_was_seen_alone() -> None:
     waits = adapter_of(FakeSlurm(RUNNING | {"State": "PENDING", "RestartCnt": "2", "admin_comment": WORD}))
     with pytest.raises(Gone, match="waits for its turn since"):
         waits.apply(acts.restore_limit("17", TAKEN, None, left))
+    row = RUNNING | {"State": "PENDING", "RestartCnt": "1", "admin_comment": WORD}
+    unlucky = FakeSlurm(row)  # a slurmctld that crashed put it back before its run had begun
+    adapter_of(unlucky).apply(acts.restore_limit("17", TAKEN, 1800.0))
+    assert unlucky.calls[-1] == (*build.resize("17", None, 30), "AdminComment=")
+    ending = FakeSlurm(row | {"State": "COMPLETING"})
+    with pytest.raises(Gone, match="neither runs nor waits"):
+        adapter_of(ending).apply(acts.restore_limit("17", TAKEN, 1800.0))
+    assert ending.kept == []
     # A limit never rises.
     adapter.apply(acts.restore_limit("17", TAKEN, 7200.0))
     assert slurm.calls[-1] == (*build.resize("17", None, None), "AdminComment=")

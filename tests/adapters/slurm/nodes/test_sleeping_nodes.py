@@ -9,11 +9,11 @@ import pytest
 from makeway.adapters.site.checks import Level
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.nodes.check import check_power_saving
-from makeway.adapters.slurm.nodes.states import node, wake_times
+from makeway.adapters.slurm.nodes.states import WakeTimes, node, wake_times
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.partitions.times import PartitionTimes
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
-from makeway.policies.model import NodeState, Reason, Reserve
+from makeway.policies.model import CPU, NodeState, Reason, Reserve, Resources
 from tests.adapters.slurm.fake_slurm import NOW_S, OK, SETTINGS, FakeSlurm
 from tests.adapters.slurm.jobs.raw_jobs import NODES
 from tests.adapters.slurm.test_doctor import slurm
@@ -108,6 +108,20 @@ def test_nodes_that_sleep_are_up_and_take_time_to_wake(
 ) -> None:
     found = node(replace(NODES[0], states=frozenset(states.split())), wakes=wake_times(WAKES))
     assert (found.state, found.wake_s) == (expected, wake_s)
+
+
+@pytest.mark.parametrize("states", ["IDLE", "IDLE POWERED_DOWN", "DOWN", "IDLE DRAIN", "IDLE NOT_RESPONDING"])
+@pytest.mark.parametrize("wakes", [None, wake_times(WAKES)], ids=["down", "free"])
+def test_a_node_has_what_it_has_whatever_its_state(states: str, wakes: WakeTimes | None) -> None:
+    """A running job on it is priced by its share of that."""
+    has = Resources.of({CPU: 8})
+    assert node(replace(NODES[0], states=frozenset(states.split())), has, wakes).capacity == has
+
+
+@pytest.mark.parametrize("lacks", ["ResumeProgram", "ResumeTimeout", "SuspendTimeout"])
+def test_without_a_program_or_a_time_no_node_wakes(lacks: str) -> None:
+    assert wake_times({key: text for key, text in WAKES.items() if key != lacks}) is None
+    assert wake_times(WAKES | {lacks: "(null)"}) is None
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,15 @@ def test_a_job_gets_whole_cores_or_sockets(counts: Counting, tasks: int, cpus: i
     assert (found.demand is None) is (cpus == 8), "all CPUs of a node are a whole node"
 
 
+@pytest.mark.parametrize(("tasks_per_core", "cpus"), [(None, 4), (1, 6), (2, 4)])
+def test_as_many_tasks_of_a_job_share_a_core_as_it_says(tasks_per_core: int | None, cpus: int) -> None:
+    """Three tasks of one CPU on cores of two threads: `--ntasks-per-core`."""
+    request = request_of(replace(PENDING, **(SMALL | {"task_count": 3, "cpu_count": 3})), None)
+    found = Serving(THREADED, SHARED, COUNTS).fit(replace(request, tasks_per_core=tasks_per_core or 0))
+    assert found.demand is not None
+    assert found.demand.amount(CPU) == cpus
+
+
 def test_where_cpus_are_given_by_number_a_job_may_hold_more_than_it_asked_for() -> None:
     """As squeue shows it; it never holds less."""
     for asked, believed in ((3, True), (4, True), (5, False)):

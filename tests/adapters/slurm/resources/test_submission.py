@@ -184,3 +184,10 @@ def test_the_defaults_of_the_cluster_are_read(found: Shared) -> None:
     assert [one.name for one in found.partitions if one.by_default] == ["batch"]
     by_cpu = MemoryDefault(per_cpu=True, amount_mb=500.0)
     assert defaults_of(found.release) == JobDefaults(memory=by_cpu)
+
+
+@pytest.mark.parametrize(
+    ("options", "tasks"), [("--gpus=4 --gpus-per-task=2", 2), ("--gpus=3 --gpus-per-task=2", 2)]
+)
+def test_as_many_tasks_as_the_gpus_make(options: str, tasks: int) -> None:
+    assert read(options).request.task_count == tasks

@@ -157,6 +157,18 @@ def test_the_threads_of_a_core_are_those_of_the_hardware() -> None:
     assert [one.threads_per_core for one in nodes(lines, command=("scontrol",))] == [2, 1]
 
 
+@pytest.mark.parametrize(("words", "usable"), [("CPUEfctv=6", 6), ("CoreSpecCount=1", 14), ("", 16)])
+def test_what_is_set_aside_for_the_system_is_not_there_for_jobs(words: str, usable: int) -> None:
+    """A release that does not say how many CPUs are left says how many cores are set aside."""
+    line = (
+        "NodeName=n1 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 CPUTot=16 RealMemory=1000 MemSpecLimit=200 "
+        f"TmpDisk=500 State=IDLE ActiveFeatures=(null) Gres=(null) {words}"
+    )
+    (found,) = nodes([line], command=("scontrol",))
+    assert (found.cpu_count, found.usable_cpu_count, found.core_count) == (16, usable, 8)
+    assert (found.memory_mb, found.usable_memory_mb, found.temporary_disk_mb) == (1000.0, 800.0, 500.0)
+
+
 def test_threads_that_a_core_has_to_have() -> None:
     there = (node("s1"), node("t1", core_count=4, threads_per_core=2))
     for found in (told(threads_per_core=2), replace(told(threads_per_core=2), exclusive=False)):
@@ -181,6 +193,14 @@ def test_a_job_that_uses_one_thread_of_each_core_needs_as_many_cores() -> None:
     assert size_and_nodes(asked(there[:2], one_thread, **wanted)) == (2, "s1 s2")
     assert size_and_nodes(asked(there[:2], told(tasks_per_core=1), **wanted)) == (2, "s1 s2")
     assert asked(there, one_thread, WHOLE_NODES, **wanted).eligible_nodes is None, "select/linear has threads"
+    options = submission(
+        ["-N1", "-n8", "--ntasks-per-core=1", "--exclusive", "--mem=0"], PARTITIONS, NO_JOB_DEFAULTS
+    )
+    assert SnapshotResources(there, PARTITIONS, counts=COUNTS).submitted(options).eligible_nodes == frozenset(
+        {"l1"}
+    )
+    linear = SnapshotResources(there, PARTITIONS, counts=WHOLE_NODES).submitted(options)
+    assert linear.eligible_nodes is None
 
 
 def test_nodes_of_different_sizes_hold_a_job_together() -> None:

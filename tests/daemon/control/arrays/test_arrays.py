@@ -7,10 +7,12 @@ import pytest
 
 from makeway.adapters.protocol import Rejected, Unavailable
 from makeway.daemon.config.mode import Mode
+from makeway.daemon.control.permission import Permission
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.leader.pause import Pause
 from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import Limits, Node, NodeState, Operation, Phase, Reserve
 from makeway.policies.registry import find
@@ -92,6 +94,28 @@ def test_each_task_has_an_operation_of_its_own_and_the_hold_of_the_first() -> No
     assert slurm.view.reservations[0].end_s > second.give_up_s + slurm.job(SECOND).walltime_s
     slurm.settle()
     assert loop.reconcile().served == (SECOND,)
+
+
+def test_while_makeway_is_paused_the_nodes_of_a_task_that_ends_go_back() -> None:
+    slurm, journal = ArrayCluster(), Journal(None)
+    first_runs(slurm, journal)
+    found = find("eviction")
+    pause = Pause(journal)
+    pause.set(True)
+    loop = Reconciler(
+        slurm,
+        journal,
+        found,
+        found.config_type(),
+        LoopSettings(mode=Mode.ACT),
+        now=lambda: slurm.view.now_s,
+        permission=Permission(pause=pause),
+    )
+    slurm.end(FIRST)
+    goes_on(slurm, loop)
+    assert served(journal) == []
+    assert ("release", "mw_7_0") in slurm.calls
+    assert slurm.runs("v")
 
 
 def test_a_task_that_no_snapshot_shows_running_is_followed_by_the_next() -> None:
