@@ -23,6 +23,7 @@ from makeway.adapters.slurm.reader.rows import JobReader
 from makeway.adapters.slurm.resources.counting import Counting, counting
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import over, state
+from makeway.adapters.slurm.waiting.federation import SHOW_FEDERATION, own_number
 from makeway.policies.model import VERBS, JobState, RunIdentity
 
 CONFIGURATION_KNOWN_S = 300.0
@@ -191,6 +192,8 @@ class SlurmClient:
         self._has_changed = False
         """Whether the present action has sent a command that changes the cluster."""
         self._reader = JobReader()
+        self._federation: tuple[int | None] | None = None
+        """What `number_in_federation` returns. None: not read yet."""
 
     def known(self) -> Controller:
         """What the configuration says. Read once, and by `read_again` and `refresh`."""
@@ -225,7 +228,19 @@ class SlurmClient:
         if found != self._known:
             self._reader = JobReader()  # other fields are asked for
         self._known = found
+        self._federation = None
         return found
+
+    def number_in_federation(self) -> int | None:
+        """The number of this cluster in its federation. None: it is in none. Read once for each
+        configuration.
+        """
+        if self._federation is None:
+            done = self.run(SHOW_FEDERATION)
+            if done.returncode != 0:
+                raise unread(done)
+            self._federation = (own_number(done.stdout),)
+        return self._federation[0]
 
     def qos_rules(self) -> QosRules | None:
         """What sacctmgr says of all QOS. None: the database does not say."""

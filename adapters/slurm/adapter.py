@@ -31,7 +31,6 @@ from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails, tasks_left
-from makeway.adapters.slurm.resources.eligibility import with_reserved_starts
 from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
@@ -48,6 +47,8 @@ from makeway.adapters.slurm.translate import (
     reservation,
     state,
 )
+from makeway.adapters.slurm.waiting.eligibility import with_reserved_starts
+from makeway.adapters.slurm.waiting.federation import not_bindable
 from makeway.policies.model import (
     Action,
     Cluster,
@@ -160,7 +161,9 @@ class SlurmCliAdapter:
             holds=holds,
             licenses=read.licenses,
             limits=read.limits,
-            no_room=not_served(jobs, self._settings.classes),
+            details=read.details,
+            no_room=not_served(jobs, self._settings.classes)
+            | not_bindable(jobs, self._client.number_in_federation),
             rules=rules,
             cron_jobs=self._cron_jobs,
         )
@@ -373,7 +376,7 @@ class SlurmCliAdapter:
         return found is not None and found.kind is JobKind.ON_DEMAND
 
 
-def not_served(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> Mapping[str, str]:
+def not_served(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> dict[str, str]:
     """Why no room is made for heterogeneous jobs, by their ids: see `refusals`."""
     return refusals((job, job_class(job, classes), state(job)) for job in jobs if job.heterogeneous)
 
