@@ -1,10 +1,10 @@
 """Jobs of a federation: the cluster to which a job was submitted, its origin, has the last word on it.
 
-Reference: 22.05 as tried. The number of the origin in the federation is in the id of the job, above the
-    26 bits that number the jobs of one cluster. Another cluster sends each change of the job to its origin,
-    which does not know the reservations of that cluster: there the job cannot be bound to a hold, and the
-    attempt would undo the binding at its origin. While one cluster tries to start a job, the reason on the
-    others is FedJobLock.
+Reference: 22.05, 24.11, 26.05 as tried. The number of the origin in the federation is in the id of the job,
+    above the 26 bits that number the jobs of one cluster. Another cluster sends each change of the job to its
+    origin, which does not know the reservations of that cluster: there the job cannot be bound to a hold, and
+    the attempt would undo the binding at its origin. While one cluster tries to start a job, the reason on
+    the others is FedJobLock.
 """
 
 import re
