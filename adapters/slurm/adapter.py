@@ -151,7 +151,8 @@ class SlurmCliAdapter:
         resources = self._resources(read, jobs)
         rules = PartitionRules.of(read.partitions, known.overtime_s)
         resources = resources.within(
-            lambda: self._reach(jobs, read, rules, holds, resources, wakes, now_s), known.network
+            lambda: self._reach(jobs, read, rules, holds, resources, wakes, now_s),
+            self._client.networks({one.name: one.topology for one in read.partitions if one.topology}),
         )
         translator = Translator(
             self._settings.classes,
