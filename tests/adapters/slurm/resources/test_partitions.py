@@ -156,8 +156,8 @@ def test_the_topology_of_a_partition_comes_before_that_of_the_cluster() -> None:
         resources = SnapshotResources(NODES, (own,)).within(Reach, found)
         return resources.asked(replace(job, partitions=names), urgent=True).eligible_nodes
 
-    assert eligible(networks, "batch") == {"n5", "n6"}
-    assert eligible(Networks(default=network), "batch") == {"n1", "n2"}
+    assert eligible(networks, "batch") == frozenset({"n5", "n6"})
+    assert eligible(Networks(default=network), "batch") == frozenset({"n1", "n2"})
     assert networks.of(("batch", "other")) == ONE_NETWORK
 
 
