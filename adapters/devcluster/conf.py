@@ -49,6 +49,9 @@ class DevSpec:
     topology.
     """
 
+    topologies: str = ""
+    """The text of topology.yaml (from 25.05 on). Empty: there is none."""
+
     @property
     def nodes(self) -> tuple[str, ...]:
         """The names of the nodes, in order."""
@@ -154,6 +157,8 @@ def other_files(spec: DevSpec, version: tuple[int, int], folder: PurePosixPath) 
         files["gres.conf"] = "\n".join([*gres, ""])
     if spec.switches:
         files["topology.conf"] = "\n".join([*spec.switches, ""])
+    if spec.topologies:
+        files["topology.yaml"] = spec.topologies
     most = max(sum(number for _, number in _gpus(spec, node)) for node in spec.nodes)
     return files | {f"gpu{number}": "" for number in range(most)}
 

@@ -4,25 +4,34 @@ import os
 import secrets
 import string
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
 
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
-from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Unavailable, Unreadable
-from makeway.adapters.site.times import UNLIMITED_S
+from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Rejected, Unavailable, Unreadable
 from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
-from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network, confines, network
+from makeway.adapters.slurm.nodes.network import (
+    ONE_NETWORK,
+    Network,
+    Networks,
+    confines,
+    network,
+    trees_confine,
+)
 from makeway.adapters.slurm.nodes.states import WakeTimes, wake_times
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, job_defaults
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, RawPartition, job_defaults
+from makeway.adapters.slurm.partitions.times import cluster_overtime_s
 from makeway.adapters.slurm.reader.rows import JobReader
 from makeway.adapters.slurm.resources.counting import Counting, counting
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import over, state
+from makeway.adapters.slurm.waiting.federation import SHOW_FEDERATION, own_number
 from makeway.policies.model import VERBS, JobState, RunIdentity
 
 CONFIGURATION_KNOWN_S = 300.0
@@ -103,6 +112,8 @@ class Controller:
     """Whether its topology says which nodes one job may have."""
     network: Network = ONE_NETWORK
     """What it says."""
+    trees_confine: bool = True
+    """See `network.trees_confine`."""
 
 
 def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None = None) -> Controller:
@@ -147,17 +158,10 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         starts_safely="safe" in enforced,
         job_defaults=job_defaults(settings),
         wakes=wake_times(settings),
-        overtime_s=_overtime_s(settings.get("OverTimeLimit", "")),
+        overtime_s=cluster_overtime_s(settings.get("OverTimeLimit", "")),
         confines=confines(settings),
+        trees_confine=trees_confine(settings),
     )
-
-
-def _overtime_s(text: str) -> float:
-    """The seconds of `5 min` or of UNLIMITED; 0 of anything else."""
-    minutes, unit, _ = text.partition(" min")
-    if text.startswith("UNLIMITED"):
-        return UNLIMITED_S
-    return 60.0 * int(minutes) if unit and minutes.isdecimal() else 0.0
 
 
 class SlurmClient:
@@ -191,6 +195,10 @@ class SlurmClient:
         self._has_changed = False
         """Whether the present action has sent a command that changes the cluster."""
         self._reader = JobReader()
+        self._federation: tuple[int | None] | None = None
+        """What `number_in_federation` returns. None: not read yet."""
+        self._networks: dict[str, Network] = {}
+        """Those that were read of topologies of partitions, by the names of these."""
 
     def known(self) -> Controller:
         """What the configuration says. Read once, and by `read_again` and `refresh`."""
@@ -225,7 +233,29 @@ class SlurmClient:
         if found != self._known:
             self._reader = JobReader()  # other fields are asked for
         self._known = found
+        self._federation, self._networks = None, {}
         return found
+
+    def networks(self, partitions: Iterable[RawPartition]) -> Networks:
+        """The networks of the cluster. Each topology is read once for each configuration."""
+        known, topologies = self.known(), {one.name: one.topology for one in partitions if one.topology}
+        for name in set(topologies.values()) - self._networks.keys():
+            with suppress(Rejected):  # a name that cannot be asked for
+                said = self.run(build.show_topology(name)).stdout.splitlines()
+                self._networks[name] = network(said, trees=known.trees_confine)
+        of_partitions = {one: self._networks.get(name, ONE_NETWORK) for one, name in topologies.items()}
+        return Networks(default=known.network, of_partitions=of_partitions)
+
+    def number_in_federation(self) -> int | None:
+        """The number of this cluster in its federation. None: it is in none. Read once for each
+        configuration.
+        """
+        if self._federation is None:
+            done = self.run(SHOW_FEDERATION)
+            if done.returncode != 0:
+                raise unread(done)
+            self._federation = (own_number(done.stdout),)
+        return self._federation[0]
 
     def qos_rules(self) -> QosRules | None:
         """What sacctmgr says of all QOS. None: the database does not say."""

@@ -32,7 +32,6 @@ from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails, tasks_left
-from makeway.adapters.slurm.resources.eligibility import with_reserved_starts
 from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
@@ -49,6 +48,8 @@ from makeway.adapters.slurm.translate import (
     reservation,
     state,
 )
+from makeway.adapters.slurm.waiting.eligibility import with_reserved_starts
+from makeway.adapters.slurm.waiting.federation import not_bindable
 from makeway.policies.model import (
     Action,
     Cluster,
@@ -140,9 +141,8 @@ class SlurmCliAdapter:
         known, now_s = self._client.known(), self._now()
         jobs = [with_counting_qos(job, self._settings.classes) for job in first.jobs if not over(job)]
         read = self._read(jobs, first.cluster)
-        prefix = known.capabilities.reservation_prefix
+        prefix, wakes = known.capabilities.reservation_prefix, self._wakes(known, read.partitions)
         holds = hold_names(read.reservations, jobs, prefix)
-        wakes = self._wakes(known, read.partitions)
         self._commands.remember(holds)
         self._sleeping.remember(read.nodes if wakes is not None else ())
         leases = leases_among(read.reservations, prefix)
@@ -153,7 +153,7 @@ class SlurmCliAdapter:
         resources = self._resources(read, jobs)
         rules = PartitionRules.of(read.partitions, known.overtime_s)
         self._find_reach = partial(self._reach, jobs, read, rules, holds, resources, wakes, now_s)
-        resources = resources.within(self._find_reach, known.network)
+        resources = resources.within(self._find_reach, self._client.networks(read.partitions))
         translator = Translator(
             self._settings.classes,
             resources,
@@ -162,7 +162,9 @@ class SlurmCliAdapter:
             holds=holds,
             licenses=read.licenses,
             limits=read.limits,
-            no_room=not_served(jobs, self._settings.classes),
+            details=read.details,
+            no_room=not_served(jobs, self._settings.classes)
+            | not_bindable(jobs, self._client.number_in_federation),
             rules=rules,
             cron_jobs=self._cron_jobs,
         )
@@ -183,11 +185,10 @@ class SlurmCliAdapter:
 
     def as_submitted(self, options: Sequence[str], *, walltime_s: float) -> Job:
         """See `SubmissionReader.as_submitted`. Which nodes could come free is told by the last snapshot."""
-        known = self._client.known()
-        read = self._read([])
+        known, read = self._client.known(), self._read([])
         wanted = submission(options, read.partitions, known.job_defaults)
         resources = SnapshotResources(read.nodes, read.partitions, counts=known.counts)
-        asked = resources.within(self._find_reach, known.network).submitted(wanted)
+        asked = resources.within(self._find_reach, self._client.networks(read.partitions)).submitted(wanted)
         return Job(
             job_id="",
             kind=JobKind.ON_DEMAND,
@@ -376,7 +377,7 @@ class SlurmCliAdapter:
         return found is not None and found.kind is JobKind.ON_DEMAND
 
 
-def not_served(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> Mapping[str, str]:
+def not_served(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> dict[str, str]:
     """Why no room is made for heterogeneous jobs, by their ids: see `refusals`."""
     return refusals((job, job_class(job, classes), state(job)) for job in jobs if job.heterogeneous)
 

@@ -164,9 +164,9 @@ def show_config() -> tuple[str, ...]:
     return ("scontrol", "show", "config")
 
 
-def show_topology() -> tuple[str, ...]:
-    """Print the switches or the blocks that the controller knows."""
-    return ("scontrol", "show", "topology")
+def show_topology(name: str = "") -> tuple[str, ...]:
+    """Print the switches or the blocks of a topology. Empty: of that of the cluster."""
+    return ("scontrol", "show", "topology", *([_name(name)] if name else []))
 
 
 def signal_batch(job_id: str, signal: str) -> tuple[str, ...]:

@@ -21,8 +21,8 @@ from makeway.adapters.slurm.leaving.notices import LeaveNotices
 from makeway.adapters.slurm.leaving.signals import signal_once
 from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.resources.eligibility import is_held
 from makeway.adapters.slurm.translate import state
+from makeway.adapters.slurm.waiting.eligibility import is_held
 from makeway.policies.model import (
     Action,
     Cancel,

@@ -86,8 +86,8 @@ class RawPartition:
     """Whether its jobs get all CPUs and GPUs of their nodes."""
     takes_blocks: bool = False
     """Whether its jobs share no block with other jobs (ExclusiveTopo)."""
-    own_topology: bool = False
-    """Whether it has a topology of its own (topology.yaml), which is not read."""
+    topology: str = ""
+    """The name of a topology of its own (topology.yaml). Empty: it has that of the cluster."""
     oversubscribed: bool = False
     """Whether it gives one CPU to several jobs at once."""
     weights: tuple[tuple[str, float], ...] | None = ()
@@ -269,7 +269,7 @@ def _partition(line: str) -> RawPartition:
         if _optional(line, "Exclusive", "NO") == "NODE"
         else _optional(line, "OverSubscribe", "NO"),
         takes_blocks=_optional(line, "Exclusive", _optional(line, "ExclusiveTopo", "NO")) in {"TOPO", "YES"},
-        own_topology=_optional(line, "Topology", "") not in NOTHING,
+        topology=_optional(line, "Topology", ""),
         weights=_optional(line, "TRESBillingWeights", ""),
         default=_optional(line, "Default", "NO"),
         memory_per_node=_optional(line, "DefMemPerNode", ""),
@@ -304,7 +304,7 @@ def partition_of(
     nodes_max: str = "",
     times: PartitionTimes = NO_TIMES,
     takes_blocks: bool = False,
-    own_topology: bool = False,
+    topology: str = "",
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe."""
     return RawPartition(
@@ -313,7 +313,7 @@ def partition_of(
         exclusive=exclusive or sharing == "EXCLUSIVE",
         whole_nodes=sharing == "EXCLUSIVE",
         takes_blocks=takes_blocks,
-        own_topology=own_topology,
+        topology="" if topology in NOTHING else topology,
         oversubscribed=sharing.startswith(("YES", "FORCE")) and not sharing.endswith(":1"),
         weights=billing_weights(weights),
         by_default=default == "YES",

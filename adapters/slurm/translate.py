@@ -22,12 +22,13 @@ from makeway.adapters.slurm.nodes.choice import Asked
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
-from makeway.adapters.slurm.resources import eligibility
-from makeway.adapters.slurm.resources.details import present_reason
+from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.het_jobs import TOGETHER, het_job_id
 from makeway.adapters.slurm.resources.holdings import Holding
 from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits, asked_licenses, quotas
 from makeway.adapters.slurm.resources.view import Held, SnapshotResources
+from makeway.adapters.slurm.waiting import eligibility
+from makeway.adapters.slurm.waiting.reasons import lacks_by_reason, looked_at
 from makeway.policies.model import (
     Job,
     JobKind,
@@ -35,6 +36,7 @@ from makeway.policies.model import (
     Quota,
     Reservation,
     TakenFromJob,
+    changed,
 )
 
 _STATES = MappingProxyType(
@@ -72,41 +74,6 @@ _OVER = frozenset(
 )
 _TOUCHABLE = frozenset({"RUNNING", "PENDING"})
 """A job that is configuring, resizing or signalled is left alone: Slurm is at work on it."""
-_NOT_LOOKED_AT = None
-"""Slurm has not looked at the job since it was changed: for some three seconds it shows no reason."""
-_NODES = ""
-"""It waits for nodes, for its turn, or for its requeue to be over: free nodes would let it start."""
-_REASONS: tuple[tuple[str, str | None], ...] = (
-    ("None", _NOT_LOOKED_AT),
-    ("SchedDefer", _NOT_LOOKED_AT),
-    ("Resources", _NODES),
-    ("Priority", _NODES),
-    ("BeginTime", _NODES),
-    ("Reservation", _NODES),
-    ("ReqNodeNotAvail", _NODES),
-    ("Nodes required for job are DOWN", _NODES),
-    ("Cleaning", _NODES),
-    ("Licenses", "a licence"),
-    ("BurstBuffer", "a burst buffer"),
-    ("Dependency", "another job"),
-    ("JobHeld", "its release from a hold"),
-    ("job requeued in held state", "its release from a hold"),
-    ("launch failed requeued held", "its release from a hold"),
-    ("JobArrayTaskLimit", "other tasks of its array"),
-    ("QOS", "a limit of its QOS"),
-    ("InvalidQOS", "a valid QOS"),
-    ("Assoc", "a limit of its account or user"),
-    ("AccountingPolicy", "a limit of its account or user"),
-    ("InvalidAccount", "a valid account"),
-    ("Partition", "what its partition does not allow now"),
-)
-"""What a waiting job lacks, by how Slurm's reason begins; the first that fits counts. A job with any other
-reason lacks that.
-
-Tried on 22.05 and 24.11: None, Resources, Priority, BeginTime, ReqNodeNotAvail, Licenses, Dependency,
-JobHeldUser, JobHeldAdmin, QOSMaxJobsPerUserLimit, QOSGrpNodeLimit, PartitionDown, PartitionNodeLimit,
-PartitionTimeLimit.
-"""
 
 
 def reservation(raw: RawReservation, *, owned: bool) -> Reservation:
@@ -166,7 +133,8 @@ class Translator:
         holds: which reservations are makeway's.
         licenses: the free licenses by name. A name that is absent is unknown.
         limits: what the limits of QOS and associations leave, as far as they were read.
-        no_room: why no room is made for heterogeneous jobs, by their ids.
+        details: of waiting urgent jobs, by their ids.
+        no_room: why no room is made for jobs, by the ids of these or of their heterogeneous jobs.
         rules: what the partitions say of their jobs.
         cron_jobs: the jobs that are known to come from scrontab. Slurm lets nobody change such a job, and
             starts it after a requeue only at its next time.
@@ -182,6 +150,7 @@ class Translator:
         holds: HoldNames,
         licenses: Mapping[str, int] | None = None,
         limits: KnownLimits = NO_LIMITS,
+        details: Mapping[str, JobDetails] = MappingProxyType({}),
         no_room: Mapping[str, str] = MappingProxyType({}),
         rules: PartitionRules = NO_RULES,
         cron_jobs: frozenset[str] = frozenset(),
@@ -192,6 +161,7 @@ class Translator:
         self._resources = resources
         self._licenses = licenses or {}
         self._limits = limits
+        self._details = details
         self._no_room = no_room
         self._rules = rules
         self._cron_jobs = cron_jobs
@@ -199,6 +169,11 @@ class Translator:
 
     def job(self, raw: RawJob, taken: TakenFromJob | None = None) -> Job:
         """One job, from which `taken` is missing (None: nothing)."""
+        found = self._job(raw, taken)
+        by_s = self._start_by_s(raw, found.kind)
+        return found if by_s is None else changed(found, start_by_s=by_s)
+
+    def _job(self, raw: RawJob, taken: TakenFromJob | None) -> Job:
         pending = (present := state(raw)) is JobState.PENDING
         kind, words = self._kind(raw, found := class_of(raw, self._classes)), comment_words(raw.comment)
         asked = self._resources.asked(raw, urgent=kind is JobKind.ON_DEMAND) if pending else None
@@ -219,8 +194,8 @@ class Translator:
             allocation=(held := Held() if pending else self._resources.held(raw)).allocation,
             node_equivalents=held.node_equivalents,
             demand=asked.demand if asked else None,
-            blocked_by=(blocked_by := self._blocked_by(raw, asked, found) if asked else ""),
-            examined=not pending or _lacks(raw, self._limits) is not _NOT_LOOKED_AT,
+            blocked_by=(blocked_by := self._blocked_by(raw, asked, kind, found) if asked else ""),
+            examined=not pending or looked_at(raw, self._limits.tasks_left),
             quotas=self._quotas(raw, asked) if asked and kind is JobKind.ON_DEMAND else (),
             eligible_nodes=asked.eligible_nodes if asked else self._resources.serving(raw),
             start_s=(started_s := None if pending else raw.start_s),
@@ -271,18 +246,25 @@ class Translator:
         keeps_all = kind is JobKind.MALLEABLE and raw.exclusive and not self._exclusive_shrink
         return JobKind.RIGID if keeps_all else kind
 
-    def _blocked_by(self, raw: RawJob, asked: Asked, found: JobClass | None) -> str:
+    def _start_by_s(self, raw: RawJob, kind: JobKind) -> float | None:
+        details = self._details.get(raw.job_id)
+        return eligibility.start_by_s(raw, kind, details.least_limit_s if details else None)
+
+    def _blocked_by(self, raw: RawJob, asked: Asked, kind: JobKind, found: JobClass | None) -> str:
         """What a waiting job of that class lacks besides nodes. Empty: nothing is known."""
-        if raw.heterogeneous and (why := self._no_room.get(het_job_id(raw), "" if found else TOGETHER)):
+        together = TOGETHER if raw.heterogeneous and not found else ""
+        if why := self._no_room.get(het_job_id(raw) or raw.job_id, together):
             return why
         if asked.blocked_by:
             return asked.blocked_by
+        if (by_s := self._start_by_s(raw, kind)) is not None and by_s < self.now_s:
+            return "a later deadline: it could not be over by its own"
         if raw.licenses and (names := self._holds.licensed.intersection(self._holds.own(raw, ""))):
             return f"licences of its reservation {printable(min(names))}, which no hold has"
         for name, count in asked_licenses(raw.licenses):
             if count > self._licenses.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"
-        lacks = _lacks(raw, self._limits)
+        lacks = lacks_by_reason(raw, self._limits.tasks_left)
         # With several partitions the reason is the one of the last that Slurm tried.
         elsewhere = len(raw.partitions) > 1 and raw.reason.startswith("Partition")
         if lacks and not elsewhere:
@@ -309,13 +291,6 @@ def _largest_size(kind: JobKind, asked: Asked | None, before: int) -> int | None
 def _size_before(raw: RawJob, taken: TakenFromJob | None) -> int:
     """The size of the job's present run before makeway shrank it. 0: it did not."""
     return taken.lost_nodes.node_count if taken and taken.lost_nodes and taken.run == raw.restarts else 0
-
-
-def _lacks(raw: RawJob, limits: KnownLimits) -> str | None:
-    """What Slurm's reason says that a waiting job lacks: see `_REASONS`."""
-    reason = present_reason(raw, limits.tasks_left).replace("_", " ")
-    found = (lacks for begin, lacks in _REASONS if reason.startswith(begin))
-    return next(found, "what Slurm names as the reason")
 
 
 class TranslatedJobs:

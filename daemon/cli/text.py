@@ -24,12 +24,12 @@ WAYS = {
 """How a job leaves, for tables."""
 _STAYS = {
     Refusal.URGENT: "it is urgent itself",
-    Refusal.NOT_PREEMPTIBLE: "it is of no class that may be asked to leave",
+    Refusal.NOT_PREEMPTIBLE: "it is of no class that may be asked to leave, or would not run again",
     Refusal.PROTECTED_USER: "limits.protected_users",
     Refusal.PROTECTED_ACCOUNT: "limits.protected_accounts",
     Refusal.PROTECTED_QOS: "limits.protected_qos",
     Refusal.PROTECTED_PARTITION: "limits.protected_partitions",
-    Refusal.NOT_RUNNING: "it does not run, or not any more",
+    Refusal.NOT_RUNNING: "it is suspended or completing, or does not run any more",
     Refusal.MIN_RUNTIME: "it has run for less than limits.min_runtime_s",
     Refusal.MIN_PROGRESS: "it was requeued, and has worked for less than limits.min_progress_s since",
     Refusal.PER_JOB: "it was evicted as often as limits.evictions_per_job allows",

@@ -78,7 +78,8 @@ class UrgentJob:
         if self.operation is not None and self.operation.kind is not OperationKind.ARRIVAL:
             return self.operation.deadline_s
         within_s = self.job.start_within_s
-        return self.job.waits_since_s + (start_within_s if within_s is None else within_s)
+        on_time_s = self.job.waits_since_s + (start_within_s if within_s is None else within_s)
+        return on_time_s if self.job.start_by_s is None else min(on_time_s, self.job.start_by_s)
 
 
 def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:

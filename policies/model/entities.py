@@ -204,6 +204,8 @@ class Job:
     start_within_s: float | None = None
     """Urgent jobs: the start is on time if it is at most this long after `waits_since_s`. None: the policy's
     default."""
+    start_by_s: float | None = None
+    """Urgent jobs: the cluster ends the waiting job if it has not started by then. None: it does not."""
     prioritised: bool = False
     """Whether makeway moved the job to the front of the queue, or gave it a position in a planned order."""
     queue_position: int | None = None

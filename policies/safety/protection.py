@@ -9,7 +9,7 @@ class Refusal(StrEnum):
     """Why an action is refused. The value is also the log field and the metric label."""
 
     URGENT = "urgent"  # the victim is itself an urgent job
-    NOT_PREEMPTIBLE = "not_preemptible"  # the site has not opted the job in
+    NOT_PREEMPTIBLE = "not_preemptible"  # the site has not opted the job in, or it would not run again
     PROTECTED_USER = "protected_user"
     PROTECTED_ACCOUNT = "protected_account"
     PROTECTED_QOS = "protected_qos"
@@ -41,10 +41,11 @@ class Refusal(StrEnum):
 def protection(job: Job, cluster: Cluster) -> Refusal | None:
     """Why `job` may not be evicted or shrunk now. None: it may be."""
     hard = hard_protection(job, cluster)
+    if job.state is not JobState.RUNNING or job.start_s is None:
+        # Adapters opt in no such job, whatever its class says.
+        return Refusal.NOT_RUNNING if hard in {None, Refusal.NOT_PREEMPTIBLE} else hard
     if hard is not None:
         return hard
-    if job.state is not JobState.RUNNING or job.start_s is None:
-        return Refusal.NOT_RUNNING
     limits = cluster.limits
     if cluster.now_s - job.start_s < limits.min_runtime_s:
         return Refusal.MIN_RUNTIME

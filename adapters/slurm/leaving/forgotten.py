@@ -10,6 +10,10 @@ from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.translate import over, state
 from makeway.policies.model import JobState, Requeue
 
+_REVOKED = "REVOKED"
+"""The state of a job that another cluster of the federation has. A job that came from another cluster has it
+for a moment after its requeue: then that cluster has put it into the queue, and offers it again.
+"""
 _LEAVING = frozenset({JobState.RUNNING, JobState.COMPLETING})
 
 
@@ -24,6 +28,8 @@ def requeue_again(client: SlurmClient, taken: TakenWords, action: Requeue, reque
     job = next((one for one in client.squeue(job_id, ended=True) if one.job_id == job_id), None)
     if job is None or (over(job) and job.restarts != requeue_count):
         raise Gone(f"job {job_id} is over")
+    if job.state == _REVOKED:
+        raise NotForgotten(f"another cluster of the federation has job {job_id}")
     if job.restarts > requeue_count or state(job) is JobState.PENDING:
         raise NotForgotten(f"job {job_id} has left the run that is meant")
     if job.restarts < requeue_count or not (over(job) or state(job) in _LEAVING):

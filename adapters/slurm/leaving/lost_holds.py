@@ -19,7 +19,7 @@ from makeway.adapters.slurm.access import SlurmClient
 from makeway.adapters.slurm.errors import denied, refusal
 from makeway.adapters.slurm.holds import with_hold_word
 from makeway.adapters.slurm.parse import RawJob
-from makeway.adapters.slurm.resources.eligibility import LOSES_PRIORITY, reservation_lost
+from makeway.adapters.slurm.waiting.eligibility import LOSES_PRIORITY, reservation_lost
 
 KEEPS_JOBS = (24, 11)
 """The first release that was seen to keep a waiting job from starting whose reservation it has lost."""

@@ -2,7 +2,7 @@
 
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.partitions.rules import PartitionRules
-from makeway.adapters.slurm.resources.eligibility import is_held
+from makeway.adapters.slurm.waiting.eligibility import is_held
 
 
 def goes_back(raw: RawJob, rules: PartitionRules) -> bool:

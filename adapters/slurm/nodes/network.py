@@ -2,12 +2,13 @@
 
 Tried on 22.05 to 26.05: with `topology/tree` all nodes of a job are below one switch, so that none of them is
 of another network. With `topology/block` a job gets as few blocks as hold its nodes, if there are larger
-blocks those of one of them, whatever `TopologyParam` says.
+blocks those of one of them, whatever `TopologyParam` says. A topology that a partition has of its own
+(topology.yaml; 26.05 as tried) counts for the jobs of the partition, in place of that of the cluster.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, inf
 from typing import Any
 
@@ -68,15 +69,40 @@ ONE_NETWORK = Network()
 """A job may have any nodes."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Networks:
+    """The networks of a cluster."""
+
+    default: Network = ONE_NETWORK
+    of_partitions: Mapping[str, Network] = field(default_factory=dict[str, Network])
+    """By name of the partition: those with a topology of their own."""
+
+    def of(self, partitions: Iterable[str]) -> Network:
+        """The network of a job in these partitions. Where they differ, it is not known which one counts: the
+        job may have any nodes.
+        """
+        first, *others = (self.of_partitions.get(name, self.default) for name in partitions)
+        return first if all(one == first for one in others) else ONE_NETWORK
+
+
+ONE_FOR_ALL = Networks()
+
+
+def trees_confine(settings: Mapping[str, str]) -> bool:
+    """Whether by the settings of `scontrol show config` a job in a tree may have nodes below one switch
+    alone.
+    """
+    return "topooptional" not in settings.get("TopologyParam", "").lower()
+
+
 def confines(settings: Mapping[str, str]) -> bool:
     """Whether by the settings of `scontrol show config` not every job may have any nodes."""
-    optional = "topooptional" in settings.get("TopologyParam", "").lower()
     plugin = settings.get("TopologyPlugin", "")
-    return plugin == "topology/block" or (plugin == "topology/tree" and not optional)
+    return plugin == "topology/block" or (plugin == "topology/tree" and trees_confine(settings))
 
 
-def network(lines: Iterable[str]) -> Network:
-    """What `scontrol show topology` says. What cannot be read confines no job.
+def network(lines: Iterable[str], *, trees: bool = True) -> Network:
+    """What `scontrol show topology` says. What cannot be read confines no job. `trees`: see `trees_confine`.
 
     A cluster of which every job may have any nodes has `ONE_NETWORK`.
     """
@@ -97,4 +123,4 @@ def network(lines: Iterable[str]) -> Network:
     highest = tuple(
         dict.fromkeys(one for one in switches if one and not any(one < other for other in switches))
     )
-    return Network(parts=highest) if len(highest) > 1 else ONE_NETWORK
+    return Network(parts=highest) if trees and len(highest) > 1 else ONE_NETWORK

@@ -36,6 +36,14 @@ def partition_times(overtime: str, resume: str = "", suspend: str = "") -> Parti
     )
 
 
+def cluster_overtime_s(text: str) -> float:
+    """The seconds of the cluster's OverTimeLimit, such as `5 min` or UNLIMITED; 0 of anything else."""
+    minutes, unit, _ = text.partition(" min")
+    if text.startswith("UNLIMITED"):
+        return UNLIMITED_S
+    return MINUTE_S * int(minutes) if unit and minutes.isdecimal() else 0.0
+
+
 def _seconds(text: str, unit_s: float) -> float | None:
     if text in _ENDLESS:
         return UNLIMITED_S

@@ -10,7 +10,7 @@ from makeway.adapters.slurm.parse import NO_GPU_DEFAULTS, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.partitions.times import PartitionTimes
 from makeway.adapters.slurm.reader.answer import ClusterRecords
-from makeway.adapters.slurm.resources.eligibility import FLEX
+from makeway.adapters.slurm.waiting.eligibility import FLEX
 
 _RecordT = TypeVar("_RecordT", RawJob, RawNode, RawPartition, RawReservation)
 

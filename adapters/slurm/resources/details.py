@@ -14,7 +14,7 @@ from enum import StrEnum
 from math import ceil
 
 from makeway.adapters.hostlist import expand
-from makeway.adapters.slurm.parse import RawJob, count, gres, memory_mb
+from makeway.adapters.slurm.parse import NOTHING, RawJob, count, duration_s, gres, memory_mb
 from makeway.adapters.slurm.resources.counting import gres_amounts
 from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, held_gpus, numbers
 from makeway.policies.model import CPU, MEMORY, Resources
@@ -40,6 +40,7 @@ _BODY = re.compile(
 )
 _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)")
 _SEGMENT = re.compile(r" SegmentSize=(\d{1,9})(?=\s|$)")
+_TIME_MIN = re.compile(r" TimeMin=(\S+) SubmitTime=")
 _SWITCHES = re.compile(r" Switches=[1-9]\d*@")
 _UNSHARED = frozenset({"NO", "USER", "MCS", "TOPO"})
 
@@ -87,6 +88,8 @@ class JobDetails:
     """How many of its nodes have to be in one block (`--segment`). 0: it does not say, or this Slurm does not
     tell (24.11).
     """
+    least_limit_s: float | None
+    """To how little Slurm may cut its time limit (`--time-min`). None: it may not cut it."""
     uncounted: tuple[str, ...]
     """The options of its request that no amounts of nodes say."""
 
@@ -134,7 +137,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
     at = -1 if named is None else record.find(account, named.end())
     known = None if at < 0 else _AFTER_ACCOUNT.match(record, at + len(account))
     body = None if known is None else _BODY.search(record, known.end())
-    if body is None:
+    if known is None or body is None:
         return None
     threads, per_core, exclusive = body["threads"], body["per_core"], body["exclusive"]
     try:
@@ -154,6 +157,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             may_have_more=_may_have_more(body["nodes"]),
             most_tasks=None if head["most"] is None else int(head["most"]),
             segment_size=_segment_size(body),
+            least_limit_s=_least_limit_s(record[known.end() : body.start()]),
             uncounted=_uncounted(body, job),
         )
     except ValueError:
@@ -193,6 +197,11 @@ def _most_nodes(body: re.Match[str], job: RawJob) -> int | None:
 def _may_have_more(node_counts: str) -> bool:
     least, ranged, most = node_counts.partition("-")
     return not ranged or count(least) < count(most)
+
+
+def _least_limit_s(state: str) -> float | None:
+    found = _TIME_MIN.search(state)
+    return None if found is None or found[1] in NOTHING else duration_s(found[1])
 
 
 def _segment_size(body: re.Match[str]) -> int:

@@ -4,7 +4,7 @@ Reference: 22.05 and 24.11 as tried. Slurm starts all components at once or none
     alone. Each is shown, bound to a reservation and unbound by an id of its own, such as `17+1`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.parse import RawJob
@@ -19,7 +19,7 @@ def het_job_id(raw: RawJob) -> str:
     return raw.job_id.partition("+")[0] if raw.heterogeneous else ""
 
 
-def refusals(components: Iterable[tuple[RawJob, JobClass | None, JobState]]) -> Mapping[str, str]:
+def refusals(components: Iterable[tuple[RawJob, JobClass | None, JobState]]) -> dict[str, str]:
     """Why no room is made for heterogeneous jobs that wait, by id: what the job waits for, in words.
 
     `components`: those of a snapshot, each with its class and state.

@@ -9,7 +9,7 @@ from typing import Self
 from makeway.adapters.slurm.entitlement.charged import least_held
 from makeway.adapters.slurm.nodes.choice import Asked, UrgentWays, uncounted_names, uncounted_parts
 from makeway.adapters.slurm.nodes.named import completed, lacks_others
-from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network
+from makeway.adapters.slurm.nodes.network import ONE_FOR_ALL, Networks
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, RawNode, RawPartition
@@ -95,7 +95,7 @@ class SnapshotResources:
         """What jobs may use of each node. A node that is only given as a whole is absent."""
         self._details = details or {}
         self._find_reach: Callable[[], Reach] = Reach
-        self._network = ONE_NETWORK
+        self._networks = ONE_FOR_ALL
         self._names = frozenset(one.name for one in nodes)
         self._tells_exclusive = tells_exclusive
         self._weights = {one.name: billing_weights(one) for one in partitions if by_weights}
@@ -117,15 +117,15 @@ class SnapshotResources:
         later._details = details
         return later
 
-    def within(self, find_reach: Callable[[], Reach], network: Network = ONE_NETWORK) -> Self:
+    def within(self, find_reach: Callable[[], Reach], networks: Networks = ONE_FOR_ALL) -> Self:
         """The same for urgent jobs, which ask for nodes that could come free, and that one job may have.
 
         Args:
             find_reach: what there is on the nodes, asked once at most.
-            network: which nodes one job may have together.
+            networks: which nodes one job may have together.
         """
         known = copy(self)
-        known._find_reach, known._network = find_reach, network
+        known._find_reach, known._networks = find_reach, networks
         for name in ("_reach", "_within_all"):
             known.__dict__.pop(name, None)
         return known
@@ -181,7 +181,7 @@ class SnapshotResources:
         if not urgent:
             return self._asked(job, urgent=False)
         asked, required = self._reachable(job), job.required_nodes
-        if lacks_others(required, asked) and not self._network.parts:
+        if lacks_others(required, asked) and not self._networks.of(job.partitions).parts:
             others = self._reachable(replace(job, required_nodes=()))
             asked = completed(required, others, self._names, self._reach, job.job_id) or asked
         return self._together(job, replace(asked, uncounted=self._uncounted(job, asked)))
@@ -196,11 +196,11 @@ class SnapshotResources:
         """The same with nodes alone that Slurm's topology gives to one job."""
         found = self._details.get(job.job_id)
         any_nodes = found is not None and found.segment_size == 1
-        partitions = (self._partitions[name] for name in job.partitions if name in self._partitions)
-        if any_nodes or not self._network.parts or any(one.own_topology for one in partitions):
+        network = self._networks.of(job.partitions)
+        if any_nodes or not network.parts:
             return asked
         names = self._names if asked.eligible_nodes is None else asked.eligible_nodes
-        confined = self._reach.confined(self._network, job.job_id, names, asked.node_count)
+        confined = self._reach.confined(network, job.job_id, names, asked.node_count)
         return asked if confined == names else replace(asked, eligible_nodes=confined)
 
     @property
@@ -299,7 +299,7 @@ class SnapshotResources:
         admitting = tuple(name for name in request.partitions if self._ways.admits(name, wanted.limit_s, 1))
         request = replace(request, partitions=admitting or request.partitions)
         asked, required = self._submitted(request, exclusive=wanted.exclusive), request.required
-        if lacks_others(required, asked) and not self._network.parts:
+        if lacks_others(required, asked) and not self._networks.of(request.partitions).parts:
             others = self._submitted(replace(request, required=()), exclusive=wanted.exclusive)
             asked = completed(required, others, self._names, self._reach) or asked
         names = uncounted_names(required, request.features, asked)
@@ -345,7 +345,7 @@ class SnapshotResources:
             options.insert(0, "--gpus-per-socket")
         options += uncounted_names(job.required_nodes, job.features, asked)
         segment_size = 0 if found is None else found.segment_size
-        if self._network.segments_count(segment_size, asked.node_count):
+        if self._networks.of(job.partitions).segments_count(segment_size, asked.node_count):
             options.append("--segment")
         if self._takes_blocks(job):
             options.append("--exclusive=topo")
@@ -353,7 +353,7 @@ class SnapshotResources:
 
     def _takes_blocks(self, job: RawJob) -> bool:
         """Whether a waiting job shares no block of the topology with other jobs."""
-        if self._network.block_size is None:
+        if self._networks.of(job.partitions).block_size is None:
             return False
         told = (self._details.get(job.job_id), *map(self._partitions.get, job.partitions))
         return any(one is not None and one.takes_blocks for one in told)

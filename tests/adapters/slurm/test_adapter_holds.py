@@ -333,8 +333,10 @@ def test_a_requeue_that_slurm_forgot_is_repeated(state: str) -> None:
         ((RUNNING | {"RestartCnt": "2"},), NotForgotten),
         ((ROW | {"RestartCnt": "2"},), NotForgotten),
         ((ROW | {"RestartCnt": "1"},), NotForgotten),
+        ((RUNNING | {"State": "REVOKED", "RestartCnt": "1"},), NotForgotten),
+        ((RUNNING | {"State": "REVOKED", "RestartCnt": "2"},), Gone),
     ],
-    ids=["gone", "cancelled", "suspended", "runs again", "waits", "start forgotten"],
+    ids=["gone", "cancelled", "suspended", "runs again", "waits", "start forgotten", "offered", "away"],
 )
 def test_a_requeue_that_slurm_remembers_is_not_repeated(
     rows: tuple[dict[str, str], ...], answer: type[Gone]

@@ -53,7 +53,7 @@ def test_a_protected_job_stays_for_a_reason_in_words(
         4, urgent("u", 4, submit_s=990.0), running("old", node_names(4), preemptible=False)
     )
     decide(adapter, tmp_path / "j.sqlite", Mode.OBSERVE)
-    said = "not_preemptible: it is of no class that may be asked to leave"
+    said = "not_preemptible: it is of no class that may be asked to leave, or would not run again"
     assert said in program("explain", "last", "--config", config)
     assert said in program("whatif", "--nodes", 4, "--config", config)
 

@@ -111,6 +111,9 @@ def test_deadline(waiting: Build) -> None:
     assert UrgentJob(job=job).deadline_s(600.0) == NOW_S + 600.0
     assert UrgentJob(job=replace(job, start_within_s=5.0)).deadline_s(600.0) == NOW_S + 5.0
     assert UrgentJob(job=job, operation=operation("u", "n0")).deadline_s(600.0) == NOW_S + 500.0
+    ends_soon = replace(job, start_by_s=NOW_S + 60.0)
+    assert UrgentJob(job=ends_soon).deadline_s(600.0) == NOW_S + 60.0
+    assert UrgentJob(job=replace(ends_soon, start_within_s=5.0)).deadline_s(600.0) == NOW_S + 5.0
 
 
 def test_a_node_that_is_freed_for_another_operation_is_no_shortfall(

@@ -52,6 +52,7 @@ from tests.policies.gate.gate import (
         ({"partition": "gpu"}, {"protected_partitions": frozenset({"gpu"})}, Refusal.PROTECTED_PARTITION),
         ({"state": JobState.COMPLETING}, {}, Refusal.NOT_RUNNING),
         ({"state": JobState.SUSPENDED}, {}, Refusal.NOT_RUNNING),
+        ({"state": JobState.SUSPENDED, "preemptible": False}, {}, Refusal.NOT_RUNNING),
         ({"state": JobState.PENDING, "start_s": None}, {}, Refusal.NOT_RUNNING),
         ({"start_s": 9_941.0}, {"min_runtime_s": 60.0}, Refusal.MIN_RUNTIME),
         ({"start_s": 9_940.0}, {"min_runtime_s": 60.0}, None),

@@ -6,6 +6,7 @@ from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.daemon import BRIEF_S, DaemonProcess
 from tests.slurm.support.story import (
     IGNORES,
+    URGENT,
     Story,
     nothing_is_left,
     starts_on_the_held_nodes,
@@ -91,3 +92,19 @@ def test_nodes_that_are_drained_after_the_signal(story: Story, start_daemon: Sta
     story.ends(urgent)
     await_that("every worker works", lambda: all(map(story.runs, story.workers)), story.explain(daemon))
     nothing_is_left(story, daemon)
+
+
+@pytest.mark.one_release(on="22.05")
+def test_an_urgent_job_that_could_not_be_over_by_its_deadline(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """It would have to start within two seconds. Slurm ends it."""
+    story.fill(IGNORES)
+    daemon = start_daemon()
+    urgent = story.submit(URGENT, 2, "urgent", "--ntasks-per-node=2", "--time=1", "--deadline=now+62seconds")
+    explain = story.explain(daemon)
+    await_that("Slurm has ended it", lambda: story.state(urgent) == "DEADLINE", explain)
+    await_that("no operation is open", lambda: daemon.operations() == (), explain)
+    assert sent(daemon, "checkpoint") == sent(daemon, "requeue") == []
+    assert story.reservations() == []
+    assert all(map(story.runs, story.workers))

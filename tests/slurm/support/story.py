@@ -289,6 +289,19 @@ def makes_room_and_gives_it_back(story: Story, daemon: DaemonProcess, *, once: b
     return lender
 
 
+def clears_and_gives_back(story: Story, daemon: DaemonProcess, urgent: str, nodes: set[str]) -> None:
+    """The urgent job starts on these nodes, which two lenders left for it. Both go on where they had
+    saved.
+    """
+    starts_on_the_held_nodes(story, daemon, urgent)
+    assert story.nodes(urgent) == nodes
+    lenders = story.lenders()
+    assert len(lenders) == 2
+    story.ends(urgent)
+    works_again(story, daemon, *lenders)
+    nothing_is_left(story, daemon)
+
+
 def shrinks_and_grows_back(story: Story, daemon: DaemonProcess, worker: str) -> None:
     """An urgent job starts on nodes that the malleable worker gave up; it has them again where jobs
     can grow.

@@ -9,12 +9,14 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse_cluster import RawReservation
-from makeway.adapters.slurm.resources.eligibility import reservation_lost, with_reserved_starts
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import Translator
+from makeway.adapters.slurm.waiting import eligibility
+from makeway.adapters.slurm.waiting.eligibility import reservation_lost, with_reserved_starts
 from makeway.policies.model import JobKind
 from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of, made_reservation
 from tests.adapters.slurm.jobs.raw_jobs import NODES, NOW_S, PARTITIONS, PENDING, translated
+from tests.adapters.slurm.resources.test_details import JOB, printed
 from tests.adapters.slurm.test_parse import ROW
 
 
@@ -71,6 +73,39 @@ def test_a_job_whose_reservation_has_ended_is_held(changes: dict[str, Any], held
     job = translated(raw, JobClass(name="u", kind=JobKind.ON_DEMAND))
     assert job.blocked_by == ("its release from a hold" if held else "")
     assert job.eligible_s == (NOT_BEFORE_S if held else None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "least_limit_s", "start_by_s"),
+    [
+        ({"deadline_s": None}, None, None),
+        ({}, None, NOW_S + 1200),
+        ({}, 600.0, NOW_S + 4200),
+        ({"limit_s": None}, None, NOW_S + 4800),
+        ({"nodes": ("n1",)}, None, None),
+    ],
+    ids=["no deadline", "its time limit", "it may be cut", "no time limit", "it runs"],
+)
+def test_until_when_a_job_with_a_deadline_may_start(
+    changes: dict[str, Any], least_limit_s: float | None, start_by_s: float | None
+) -> None:
+    raw = replace(PENDING, **({"deadline_s": NOW_S + 4800, "limit_s": 3600.0} | changes))
+    assert eligibility.start_by_s(raw, JobKind.ON_DEMAND, least_limit_s) == start_by_s
+    assert eligibility.start_by_s(raw, JobKind.RIGID, least_limit_s) is None
+
+
+@pytest.mark.parametrize("time_min", ["N/A", "00:10:00"])
+def test_a_job_that_could_not_be_over_by_its_deadline_waits_for_another_one(time_min: str) -> None:
+    """Slurm ends it the next time it looks. A job whose time limit Slurm may cut can start yet."""
+    urgent = ROW | {"QOS": "urgent", "Deadline": f"{NOW_S + 1800:.0f}", "TimeLimit": "1:00:00"}
+    slurm = FakeSlurm(urgent)
+    record = printed(replace(JOB, job_id="17", name=ROW["Name"], account=ROW["Account"]), "")
+    told = record.replace("ReqNodeList=", f"TimeMin={time_min} SubmitTime=1 ReqNodeList=", 1)
+    slurm.change = lambda lines: [told if line.startswith("JobId=") else line for line in lines]
+    (job,) = adapter_of(slurm).snapshot().jobs
+    may_start = time_min != "N/A"
+    assert job.start_by_s == (NOW_S + 1200 if may_start else NOW_S - 1800)
+    assert job.blocked_by == ("" if may_start else "a later deadline: it could not be over by its own")
 
 
 def reserved(name: str, begins_in_s: float, *flags: str) -> RawReservation:

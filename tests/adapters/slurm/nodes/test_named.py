@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from makeway.adapters.slurm.nodes.network import Network
+from makeway.adapters.slurm.nodes.network import ONE_FOR_ALL, Network, Networks
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import JobDefaults
@@ -38,11 +38,13 @@ def job(tasks: int, node_count: int, *required: str, **changes: Any) -> RawJob:
     )
 
 
-def resources(one: RawJob, reach: Reach, *, whole: bool, network: Network | None = None) -> SnapshotResources:
+def resources(
+    one: RawJob, reach: Reach, *, whole: bool, networks: Networks = ONE_FOR_ALL
+) -> SnapshotResources:
     found = told(memory_per=MemoryPer.NODE, memory_mb=1.0, most_nodes=None, may_have_more=True)
     details = {one.job_id: replace(found, exclusive=whole, takes_all=whole)}
     known = SnapshotResources(NODES, PARTITIONS, counts=SHARING, details=details)
-    return known.within(lambda: reach) if network is None else known.within(lambda: reach, network)
+    return known.within(lambda: reach, networks)
 
 
 def chosen(one: RawJob, reach: Reach = ANYWHERE, *, whole: bool = False) -> set[str] | str:
@@ -102,9 +104,9 @@ def test_a_job_that_names_a_node_that_cannot_serve_it_has_no_choice(
 
 
 def test_nodes_that_are_not_connected_are_not_chosen_together() -> None:
-    network = Network(parts=(frozenset({"n1", "n2"}), frozenset({"n3", "n4", "fat"})))
+    apart = Networks(default=Network(parts=(frozenset({"n1", "n2"}), frozenset({"n3", "n4", "fat"}))))
     one = job(2, 2, "n3")
-    given = resources(one, Reach(), whole=False, network=network).asked(one, urgent=True)
+    given = resources(one, Reach(), whole=False, networks=apart).asked(one, urgent=True)
     assert given.uncounted == "--nodelist with fewer nodes than the job gets"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network, confines, network
-from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of
+from tests.adapters.slurm.fake_slurm import PARTITIONS, FakeSlurm, adapter_of
 from tests.adapters.slurm.test_parse import ROW
 from tests.paths import CAPTURED
 
@@ -108,3 +108,24 @@ def test_an_urgent_job_gets_nodes_of_one_block_where_the_fewest_have_jobs() -> N
     plain = FakeSlurm(waiting)
     assert adapter_of(plain).snapshot().jobs[0].eligible_nodes is None
     assert build.show_topology() not in plain.calls
+
+
+def test_the_topology_of_a_partition_is_read_once() -> None:
+    waiting = ROW | {"QOS": "urgent", "tres-alloc": "cpu=4,node=2"}
+    slurm = FakeSlurm(waiting, release="26.05.5", script=((0, TWO_SWITCHES, ""),))
+
+    def change(topology: str) -> None:
+        own = f"{PARTITIONS} Topology={topology}"
+        slurm.change = lambda lines: [own if line == PARTITIONS else line for line in lines]
+
+    adapter = adapter_of(slurm)
+    change("trees")
+    for _ in range(2):
+        assert adapter.snapshot().jobs[0].eligible_nodes == named(1, 4)
+    assert slurm.calls.count(build.show_topology("trees")) == 1
+    change("a;b")
+    assert adapter.snapshot().jobs[0].eligible_nodes is None, "no name that can be asked for"
+
+
+def test_in_optional_trees_any_nodes_serve() -> None:
+    assert network(TWO_SWITCHES.splitlines(), trees=False) == ONE_NETWORK

@@ -231,6 +231,19 @@ def test_the_size_of_segments() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "least_limit_s"),
+    [("TimeMin=N/A", None), ("TimeMin=00:20:00", 1200.0), ("TimeMin=1-00:00:00", 86_400.0)],
+)
+def test_the_least_time_limit(said: str, least_limit_s: float | None) -> None:
+    """As all releases print it, before anything that a user writes at will."""
+    times = f"TimeLimit=02:00:00 {said} SubmitTime=1795377966 ReqNodeList="
+    record = printed(JOB, " TimeMin=00:00:01 SubmitTime=1 ").replace("ReqNodeList=", times, 1)
+    found = details(record, JOB)
+    assert found is not None
+    assert found.least_limit_s == least_limit_s
+
+
+@pytest.mark.parametrize(
     ("node_counts", "asked", "most"),
     [("1", 1, None), ("3", 1, None), ("2-2", 2, 2), ("2-4", 2, 4), ("4-4", 2, 4), ("1-2K", 1, 2048)],
 )

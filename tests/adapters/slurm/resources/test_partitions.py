@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network
+from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network, Networks
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition, partitions
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
@@ -72,7 +72,7 @@ def eligible(
         held=frozenset(held) | frozenset(held_for_others),
         unusable=frozenset(unusable),
     )
-    return resources.within(lambda: reach, network).asked(job, urgent=True).eligible_nodes
+    return resources.within(lambda: reach, Networks(default=network)).asked(job, urgent=True).eligible_nodes
 
 
 @pytest.fixture(params=[WHOLE_NODES, SHARING], ids=["whole", "shared"])
@@ -143,16 +143,22 @@ def test_nodes_are_those_that_the_topology_gives_to_one_job(counts: Counting) ->
     assert eligible(1, **two) == LARGE
 
 
-def test_a_partition_with_a_topology_of_its_own_confines_no_job() -> None:
+def test_the_topology_of_a_partition_comes_before_that_of_the_cluster() -> None:
     (own,) = partitions(["PartitionName=batch Topology=topo2 State=UP"], command=())
     (other,) = partitions(["PartitionName=batch Topology=(null) State=UP"], command=())
     network = Network(parts=(frozenset({"n1", "n2"}), frozenset({"n3", "n4"})), block_size=2)
     job = replace(PENDING, node_count=2, cpu_count=2, tres="cpu=2,node=2", partitions=("batch",))
-    found = [
-        SnapshotResources(NODES, (one,)).within(Reach, network).asked(job, urgent=True)
-        for one in (own, other)
-    ]
-    assert [one.eligible_nodes for one in found] == [None, {"n1", "n2"}]
+    pairs = Network(parts=(frozenset({"n5", "n6"}), frozenset({"n7", "n8"})))
+    networks = Networks(default=network, of_partitions={"batch": pairs})
+    assert [one.topology for one in (own, other)] == ["topo2", ""]
+
+    def eligible(found: Networks, *names: str) -> frozenset[str] | None:
+        resources = SnapshotResources(NODES, (own,)).within(Reach, found)
+        return resources.asked(replace(job, partitions=names), urgent=True).eligible_nodes
+
+    assert eligible(networks, "batch") == frozenset({"n5", "n6"})
+    assert eligible(Networks(default=network), "batch") == frozenset({"n1", "n2"})
+    assert networks.of(("batch", "other")) == ONE_NETWORK
 
 
 def test_one_node_may_be_in_any_of_the_partitions(counts: Counting) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from makeway.adapters.slurm.nodes.choice import Asked
-from makeway.adapters.slurm.nodes.network import Network
+from makeway.adapters.slurm.nodes.network import Network, Networks
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import gres
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawNode, RawPartition, nodes
@@ -62,7 +62,7 @@ def test_segments_of_a_job_that_fits_into_no_block_are_not_counted() -> None:
         )
         known = {job.job_id: told(segment_size=segment_size)}
         resources = SnapshotResources(there, PARTITIONS, counts=COUNTS, details=known)
-        return resources.within(Reach, blocks).asked(job, urgent=True)
+        return resources.within(Reach, Networks(default=blocks)).asked(job, urgent=True)
 
     assert [of(*one).uncounted for one in ((4, 2), (2, 2), (4, 0), (4, 1))] == ["--segment", "", "", ""]
     assert [of(2, size).eligible_nodes for size in (1, 2)] == [None, blocks.parts[0]]
@@ -81,7 +81,7 @@ def test_a_job_that_shares_no_block_is_not_counted(
     known = {job.job_id: told(takes_blocks=job_takes)}
     resources = SnapshotResources(NODES, (partition,), counts=COUNTS, details=known)
     blocks = Network(parts=(frozenset({"c1", "c2"}), frozenset({"g1", "g2"})), block_size=2)
-    assert resources.within(Reach, blocks).asked(job, urgent=True).uncounted == uncounted
+    assert resources.within(Reach, Networks(default=blocks)).asked(job, urgent=True).uncounted == uncounted
     assert resources.asked(job, urgent=True).uncounted == "", "without blocks it is an exclusive job"
 
 

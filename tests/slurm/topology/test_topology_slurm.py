@@ -7,14 +7,7 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.support.story import (
-    SAVES,
-    WHOLE_NODES,
-    Story,
-    nothing_is_left,
-    starts_on_the_held_nodes,
-    works_again,
-)
+from tests.slurm.support.story import SAVES, WHOLE_NODES, Story, clears_and_gives_back
 from tests.slurm.support.world import slurm_settings
 
 pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="24.11")]
@@ -44,10 +37,4 @@ def test_the_jobs_that_leave_are_of_one_block(story: Story, start_daemon: StartD
     story.works()
     daemon = start_daemon(placements="any")
     urgent = story.urgent_comes(2)
-    starts_on_the_held_nodes(story, daemon, urgent)
-    assert story.nodes(urgent) == {"n7", "n8"}
-    lenders = story.lenders()
-    assert len(lenders) == 2
-    story.ends(urgent)
-    works_again(story, daemon, *lenders)
-    nothing_is_left(story, daemon)
+    clears_and_gives_back(story, daemon, urgent, {"n7", "n8"})

@@ -1,9 +1,11 @@
-"""When a job may start, and since when. Pure functions.
+"""When a job may start, since when and until when. Pure functions.
 
 Reference: 22.05, 24.11 as tried. EligibleTime is the submission, or later the begin time, the end of what the
     job depends on, or its release from a hold. While it is held or depends on others, there is none. A
     priority, a comment and makeway's hold leave it as it is. A requeue counts as a new submission. A job that
     asks for reservations of the site has none until the first of them begins; then it is that instant.
+    Slurm ends a waiting job (DEADLINE) that could not be over by its `--deadline`, by its `--time-min` if it
+    has one (22.05).
 """
 
 from collections.abc import Iterable, Mapping
@@ -68,6 +70,16 @@ def eligible_since_s(raw: RawJob, kind: JobKind, blocked_by: str, now_s: float) 
     if raw.eligible_s is None:
         return None if is_held(raw) or blocked_by or raw.nodes else now_s
     return raw.eligible_s if raw.eligible_s > raw.submit_s else None
+
+
+def start_by_s(raw: RawJob, kind: JobKind, least_limit_s: float | None) -> float | None:
+    """Until when a waiting urgent job may start: see `Job.start_by_s`. `kind`: of the job; `least_limit_s`:
+    see `JobDetails`.
+    """
+    if kind is not JobKind.ON_DEMAND or raw.deadline_s is None or raw.nodes:
+        return None
+    limit_s = raw.limit_s if least_limit_s is None else least_limit_s
+    return raw.deadline_s - (limit_s or 0.0)
 
 
 def with_reserved_starts(

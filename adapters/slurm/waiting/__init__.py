@@ -1,0 +1,1 @@
+"""What a waiting job lacks besides nodes, and from when until when it may start."""
