@@ -84,8 +84,7 @@ def pytest_runtest_makereport(
     """Count a skipped test as failed if CI relies on it. Escape hostile text, so that a worker can send the
     report.
 
-    A test of the conformance suite may be skipped for what the cluster cannot do: its marker "needs" names
-    that.
+    A test may be skipped for what the cluster cannot do: its marker "needs" names that.
     """
     report = yield
     report.sections = [

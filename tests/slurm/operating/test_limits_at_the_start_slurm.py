@@ -17,7 +17,7 @@ from tests.slurm.support.neighbours import looks_again, waits_and_none_leaves
 from tests.slurm.support.story import URGENT, Story, starts_on_the_held_nodes
 from tests.slurm.support.world import slurm_settings
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="26.05")]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
 NARROW, BUDGET = "narrow", "budget"
 LIMITS = {NARROW: "GrpTRES=cpu=3", BUDGET: "GrpTRESMins=cpu=200"}

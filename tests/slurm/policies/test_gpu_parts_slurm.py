@@ -124,7 +124,7 @@ def test_a_slice_is_one_of_the_jobs_that_have_one(story: Story, start_daemon: St
     fits_beside_its_neighbours(story, daemon, urgent, victims)
 
 
-@pytest.mark.one_release(on="26.05")
+@pytest.mark.one_release(on="24.11")
 def test_no_job_leaves_a_gpu_that_gives_no_parts_beside_another_with_mps(
     story: Story, start_daemon: StartDaemon
 ) -> None:

@@ -10,7 +10,7 @@ from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import SAVES, WHOLE_NODES, Story, clears_and_gives_back
 from tests.slurm.support.world import slurm_settings
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="26.05")]
 
 KNOWS_TOPOLOGIES = (25, 5)
 TOPOLOGIES = """---
