@@ -7,7 +7,8 @@ The hold of an urgent job that needs a part of its nodes ends when the job runs.
 (`Leftover`) then serves other jobs.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from makeway.policies.common.departures import (
@@ -28,6 +29,41 @@ from makeway.policies.model import (
     Task,
     memoise_last,
 )
+
+Holder = tuple[Job, tuple[str, ...]]
+"""A job and those of its nodes that would serve the urgent job."""
+
+
+def apart(holders: Sequence[Holder], stay: AbstractSet[str]) -> tuple[list[Holder], list[Holder]]:
+    """The holders whose nodes could come free, with these nodes alone, and the others: the jobs that stay,
+    and those that are on nodes of these alone. `stay`: the jobs that may not be evicted, by id.
+    """
+    kept = frozenset(name for job, nodes in holders if job.job_id in stay for name in nodes)
+    able: list[Holder] = []
+    others: list[Holder] = []
+    for job, nodes in holders:
+        free = tuple(name for name in nodes if name not in kept)
+        (able if free else others).append((job, free or nodes))
+    return able, others
+
+
+def connected(holders: Sequence[Holder]) -> list[list[Holder]]:
+    """The holders in groups that are connected by shared nodes, each group in the order of job ids."""
+    nodes_of_all = [nodes for _, nodes in holders]
+    if len(frozenset[str]().union(*nodes_of_all)) == sum(map(len, nodes_of_all)):
+        return [[holder] for holder in holders]
+    group_of_node: dict[str, int] = {}
+    groups: list[list[Holder]] = []
+    for holder in holders:
+        touched = sorted({group_of_node[name] for name in holder[1] if name in group_of_node})
+        merged = [member for index in touched for member in groups[index]]
+        for index in touched:
+            groups[index] = []
+        merged.append(holder)
+        for _, nodes in merged if touched else [holder]:
+            group_of_node.update(dict.fromkeys(nodes, len(groups)))
+        groups.append(merged)
+    return [sorted(group, key=lambda holder: holder[0].job_id) for group in groups if group]
 
 
 def held_on(job: Job, cluster: Cluster) -> dict[str, Resources]:

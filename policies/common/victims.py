@@ -2,7 +2,8 @@
 taken.
 
 The unit is a victim group: one running job, or several that share nodes, because a node is free only when
-every job on it has left.
+every job on it has left. A node of a job that may not be evicted is no use: jobs that share nothing else with
+that job are groups of their own.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -12,7 +13,7 @@ Differs from the paper:
     Jobs that share nodes are one item.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from typing import TypeVar
 
 from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import application_s, system_s
-from makeway.policies.common.shared_nodes import held_on, room_when_left
+from makeway.policies.common.shared_nodes import Holder, apart, connected, held_on, room_when_left
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.model import (
     Candidate,
@@ -88,7 +89,10 @@ def victim_groups(
         excluded: jobs that may not be evicted, because another decision concerns them already.
     """
     found = _holders(cluster, urgent, unusable)
-    groups = _sharing(found) if cluster.shared_nodes() else [[holder] for holder in found]
+    groups = [[holder] for holder in found]
+    if cluster.shared_nodes():
+        stay = frozenset(job.job_id for job, _ in found if protected_by(job, cluster, excluded))
+        groups = [group for part in apart(found, stay) for group in connected(part)]
     return tuple(
         sorted((_victim_group(group, cluster, excluded) for group in groups), key=lambda group: group.job_ids)
     )
@@ -144,11 +148,7 @@ def remembered_groups(
     return memo.once(key, lambda: victim_groups(cluster, urgent, unusable=unusable, excluded=excluded))
 
 
-_Holder = tuple[Job, tuple[str, ...]]
-"""A job and those of its nodes that would serve the urgent job."""
-
-
-def _holders(cluster: Cluster, urgent: UrgentJob, unusable: AbstractSet[str]) -> list[_Holder]:
+def _holders(cluster: Cluster, urgent: UrgentJob, unusable: AbstractSet[str]) -> list[Holder]:
     """Every job that holds nodes which would serve the urgent job."""
     sets, eligible = cluster.node_sets(), urgent.job.eligible_nodes
     suitable = ~(sets.of_any(unusable) | sets.of(urgent.kept_nodes) | sets.down)
@@ -158,7 +158,7 @@ def _holders(cluster: Cluster, urgent: UrgentJob, unusable: AbstractSet[str]) ->
     return [(job, nodes) for job, nodes in held if nodes]
 
 
-def _victim_group(group: list[_Holder], cluster: Cluster, excluded: AbstractSet[str]) -> VictimGroup:
+def _victim_group(group: list[Holder], cluster: Cluster, excluded: AbstractSet[str]) -> VictimGroup:
     jobs = tuple(job for job, _ in group)
     system = [system_s(job) for job in jobs]
     shared = cluster.shared_nodes()
@@ -189,25 +189,6 @@ def protected_by(job: Job, cluster: Cluster, excluded: AbstractSet[str]) -> str:
         return COMMITTED
     refusal = protection(job, cluster)
     return "" if refusal is None else refusal.value
-
-
-def _sharing(holders: Sequence[_Holder]) -> list[list[_Holder]]:
-    """The holders in groups that are connected by shared nodes, each group in the order of job ids."""
-    nodes_of_all = [nodes for _, nodes in holders]
-    if len(frozenset[str]().union(*nodes_of_all)) == sum(map(len, nodes_of_all)):
-        return [[holder] for holder in holders]
-    group_of_node: dict[str, int] = {}
-    groups: list[list[_Holder]] = []
-    for holder in holders:
-        touched = sorted({group_of_node[name] for name in holder[1] if name in group_of_node})
-        merged = [member for index in touched for member in groups[index]]
-        for index in touched:
-            groups[index] = []
-        merged.append(holder)
-        for _, nodes in merged if touched else [holder]:
-            group_of_node.update(dict.fromkeys(nodes, len(groups)))
-        groups.append(merged)
-    return [sorted(group, key=lambda holder: holder[0].job_id) for group in groups if group]
 
 
 def take_until(

@@ -1,7 +1,7 @@
 """What is free and what comes free, computed again for every request by the definitions: the tests'
 oracle."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from makeway.policies.common.urgent_jobs import (
 )
 from makeway.policies.model import Action, Cluster, Job, NodeState, Reserve
 from makeway.policies.safety.prices import killed_node_s
+from makeway.policies.safety.protection import protection
 
 
 def free_nodes(cluster: Cluster, eligible: frozenset[str] | None) -> tuple[str, ...]:
@@ -181,7 +182,9 @@ def releasing_in_time(
 
 
 def groups(cluster: Cluster, urgent: UrgentJob, unusable: frozenset[str]) -> set[frozenset[str]]:
-    """The ids of the jobs that can only leave together: connected by nodes that would serve the request."""
+    """The ids of the jobs that can only leave together: connected by nodes that would serve the request, or
+    by those of jobs that stay.
+    """
     eligible = urgent.job.eligible_nodes
     useful = {
         node.name
@@ -190,11 +193,16 @@ def groups(cluster: Cluster, urgent: UrgentJob, unusable: frozenset[str]) -> set
         and node.name not in unusable | set(urgent.kept_nodes)
         and (eligible is None or node.name in eligible)
     }
+    kept = {name for job in cluster.jobs if protection(job, cluster) is not None for name in job.nodes}
+    apart = [job for job in cluster.jobs if not useful.difference(kept).isdisjoint(job.nodes)]
+    others = [job for job in cluster.jobs if job not in apart and not useful.isdisjoint(job.nodes)]
+    return _connected(apart, useful - kept) | _connected(others, useful)
+
+
+def _connected(jobs: Sequence[Job], useful: set[str]) -> set[frozenset[str]]:
     together: list[tuple[set[str], set[str]]] = []
-    for job in cluster.jobs:
+    for job in jobs:
         ids, nodes = {job.job_id}, useful.intersection(job.nodes)
-        if not nodes:
-            continue
         for group in [group for group in together if group[1] & nodes]:
             together.remove(group)
             ids, nodes = ids | group[0], nodes | group[1]

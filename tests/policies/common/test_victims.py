@@ -220,6 +220,29 @@ def test_jobs_that_share_nodes_leave_together(
 def test_a_group_is_protected_by_any_of_its_jobs(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
-    cluster = cluster_of(4, running("a", "n0 n1"), running("b", "n1", state=JobState.SUSPENDED))
+    cluster = cluster_of(4, running("a", "n1"), running("b", "n1", state=JobState.SUSPENDED))
     (group,) = victim_groups(cluster, UrgentJob(job=waiting("u", 2)), unusable=set(), excluded=set())
     assert group.protected_by == "job b: not_running"
+
+
+def test_a_job_that_stays_keeps_its_own_nodes_alone(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Without their nodes, jobs that share something with it leave as others do."""
+    jobs = (
+        running("a", "n0 n1"),
+        running("b", "n1 n2"),
+        running("c", "n2 n3", preemptible=False),
+        running("d", "n3 n4 n5"),
+        running("e", "n5"),
+        running("f", "n3"),
+    )
+    urgent = UrgentJob(job=waiting("u", 2))
+    found = victim_groups(cluster_of(6, *jobs), urgent, unusable=set(), excluded=set())
+    assert [(group.job_ids, sorted(group.nodes), group.protected_by) for group in found] == [
+        (("a", "b"), ["n0", "n1"], ""),
+        (("c", "f"), ["n2", "n3"], "job c: not_preemptible"),
+        (("d", "e"), ["n4", "n5"], ""),
+    ]
+    committed = victim_groups(cluster_of(6, *jobs), urgent, unusable=set(), excluded={"b"})
+    assert [group.job_ids for group in committed if not group.protected_by] == [("a",), ("d", "e")]

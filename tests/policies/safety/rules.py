@@ -332,7 +332,8 @@ def check_eviction(action: Evicting, cluster: Cluster, group: list[Action], dead
             follower = group[group.index(action) + 1]
             assert isinstance(follower, Requeue)
             assert (follower.job_id, follower.method) == (job.job_id, Method.SYSTEM)
-            assert NOW_S + action.grace_s == pytest.approx(follower.not_after_s)
+            turn_s = NOW_S if action.not_before_s is None else action.not_before_s
+            assert turn_s + action.grace_s == pytest.approx(follower.not_after_s)
         case Requeue() | Cancel():
             # A job that is evicted for an announced job keeps its whole warning, even if the eviction is
             # late.

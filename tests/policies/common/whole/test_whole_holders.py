@@ -93,3 +93,21 @@ def test_the_shadow_time_is_that_of_the_last_of_them(waiting: Build) -> None:
     )
     view = outlook(cluster, WaitingJob(job=cluster.jobs[-1]), CkptBackfillConfig(p=0.2, hold_slack_s=600.0))
     assert view.ready_s == {"n0": NOW_S + 1500.0}
+
+
+@pytest.mark.parametrize(
+    ("policy", "config"),
+    [*PREEMPTING, (EVICTION, EvictionConfig(kills="at_once", shrink=True))],
+    ids=[*(policy.name for policy, _ in PREEMPTING), "eviction with shrink"],
+)
+def test_a_job_that_stays_keeps_no_other_nodes_from_an_urgent_job_that_needs_whole_ones(
+    waiting: Build, policy: Policy[Any], config: Any
+) -> None:
+    """The jobs share nodes one with the next, and the first of them stays on a node of its own."""
+    jobs = (
+        part("a", "n0", amounts(1), preemptible=False),
+        part("b", "n0 n1", amounts(2)),
+        part("c", "n1 n2", amounts(2)),
+    )
+    assert chosen(policy, config, shared(*jobs, waiting("u", 2), node_count=3)) == ["b", "c"]
+    assert chosen(policy, config, shared(*jobs, waiting("u", 3), node_count=3)) == []
