@@ -70,7 +70,7 @@ def test_an_allocation_that_was_left_over_is_used() -> None:
     [{"BatchFlag": "1"}, {"Name": "other"}, {"UserID": "4242"}, {"State": "PENDING"}, {"NodeList": "n[3-4]"}],
 )
 def test_no_other_job_is_merged(changes: dict[str, str]) -> None:
-    """A user may call a job of his own like makeway's allocations."""
+    """A user may give a job the name of one of makeway's allocations."""
     left = RUNNING | {"JobArrayID": "43", "Name": build.EXPANDER_NAME, "BatchFlag": "0", "NodeList": "n3"}
     slurm = FakeSlurm(RUNNING, left | changes, script=(GRANTED,))
     adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation=None))

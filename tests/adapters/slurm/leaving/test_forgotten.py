@@ -1,6 +1,7 @@
 """A requeue that a crashed slurmctld has forgotten: what is looked at, and what the job is owed."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ class Requeueing(FakeSlurm):
 
     after: Mapping[str, str] = WAITS
 
-    def run(self, argv: tuple[str, ...], **how: object) -> CompletedCommand:
-        done = super().run(argv, **how)  # type: ignore[arg-type]
+    def run(self, argv: tuple[str, ...], **how: Any) -> CompletedCommand:
+        done = super().run(argv, **how)
         if argv == build.requeue_any("17"):
             self.rows = [dict(self.after)]
         return done

@@ -112,7 +112,7 @@ def test_billing_weights_that_cannot_be_read_matter_only_where_they_price_jobs()
     ],
 )
 def test_jobs_of_different_labels_share_no_node(plugin: str, parameters: str, shares: bool) -> None:
-    """Slurm starts a job beside no job of another label (tried on 24.11)."""
+    """Slurm starts no job next to a job with another label (tried on 24.11)."""
     said = {"SelectType": "select/cons_tres", "SelectTypeParameters": "CR_CORE_MEMORY"}
     counts = counting(said | {"MCSPlugin": plugin, "MCSParameters": parameters})
     resources = SnapshotResources(NODES, (RawPartition(name="batch", state="UP"),), counts=counts)
