@@ -21,8 +21,8 @@ afternoon: $(STAMP) slurm
 
 # All tests: without Slurm, on this machine's Slurm, and on another release, at the same time. Those on a real Slurm wait
 # more than they work. Every part runs, and the target fails if a part fails. The first look at the tests compiles them, so
-# that not every worker does.
-test: $(STAMP) slurm-accounting slurm-24.11 browser
+# that not every worker does. The other release is installed while the first two parts run.
+test: $(STAMP) slurm-accounting browser
 	@mkdir -p out
 	@$(PYTHON) -m pytest --collect-only -q tests/slurm >out/tests-on-slurm.txt || { cat out/tests-on-slurm.txt; exit 1; }
 	@echo "make test: three parts at the same time; the two on a real Slurm print when they have ended"
@@ -65,10 +65,10 @@ test-python-3.13: $(STAMP) slurm-24.11
 
 # The tests on a real Slurm: the release that deploy/install-slurm-chroot.sh has installed in a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
-# Eight files at once, the longest first: these tests wait more than they work. A test that fails runs again, twice at
+# Six files at once, the longest first: these tests wait more than they work. A test that fails runs again, twice at
 # most, and is listed: Slurm has races of its own where it is killed (RERUNS=0 for none).
 RERUNS ?= 2
-SLURM_TESTS = $(PYTHON) -m pytest -n 8 --dist loadfile --no-loadscope-reorder --reruns $(RERUNS) -raR tests/slurm
+SLURM_TESTS = $(PYTHON) -m pytest -n 6 --dist loadfile --no-loadscope-reorder --reruns $(RERUNS) -raR tests/slurm
 
 # The daemon in random troubles on simulated clusters: every law is checked at every command. SWARM="--stories 5000" for more.
 SWARM ?= --stories 1200 --jobs 2
@@ -91,9 +91,11 @@ lint: $(STAMP)
 	$(VENV)/bin/mypy tests bench docs/examples docs/generate
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(VENV)/bin/pyright
 
-# Both packages, built at once, in a clean Debian: that for Debian along the afternoon of the documentation. Needs root.
+# Both packages, built at once, each in a copy of a clean Debian: that for Debian along the afternoon of the documentation.
+# Needs root.
 packages: $(STAMP)
-	@files=$$($(call package,"deb rpm")) && set -- $$files && \
+	@base=$$(mktemp -d) && trap 'rm -rf --one-file-system "$$base"' EXIT && trap 'exit 130' INT TERM HUP && \
+		files=$$($(call package,"deb rpm")) && set -- $$files && export MAKEWAY_DEBIAN_BASE="$$base/debian" && \
 		sh deploy/package/afternoon.sh "$$1" $(PYTHON) && sh deploy/package/test-rpm.sh "$$2"
 
 # The documentation as a site in out/site. A broken link or anchor is an error. The variable turns off an advertisement.

@@ -4,8 +4,11 @@
 # debootstrap. Nothing changes outside that folder.
 #
 # MAKEWAY_DEBIAN_MIRROR: where the packages of Debian are (default http://deb.debian.org/debian)
+# MAKEWAY_DEBIAN_BASE: a folder with a clean Debian that is copied. It is filled if it is not there. Default: none, and
+# each test makes a Debian of its own, which takes half a minute.
 
 mirror=${MAKEWAY_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+base=${MAKEWAY_DEBIAN_BASE:-}
 suite=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
 configuration=/etc/makeway/makeway.yaml
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
@@ -33,6 +36,11 @@ leave() {
     rm -rf --one-file-system "$root"
 }
 
+bootstrap() {
+    debootstrap --variant=minbase "$suite" "$1" "$mirror" >"$root.log" 2>&1 || die "debootstrap failed: see $root.log"
+    rm "$root.log"
+}
+
 # A clean Debian with PACKAGE as FILE: enter PACKAGE FILE.
 enter() {
     [ "$(id -u)" = 0 ] || die "run it as root"
@@ -42,8 +50,12 @@ enter() {
     trap 'exit 130' INT TERM HUP
     root=$(mktemp -d)
     chmod 755 "$root"
-    debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 || die "debootstrap failed: see $root.log"
-    rm "$root.log"
+    if [ -z "$base" ]; then
+        bootstrap "$root"
+    else
+        [ -d "$base" ] || { bootstrap "$base.partial" && mv "$base.partial" "$base"; }
+        cp -a "$base/." "$root"
+    fi
     cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
     for setting in $(apt-config dump --format '%f=%v%n' | grep '^Acquire::http::Proxy=' || true); do
         printf 'Acquire::http::Proxy "%s";\n' "${setting#*=}" >"$root/etc/apt/apt.conf.d/30makeway-proxy"
