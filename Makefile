@@ -65,10 +65,10 @@ test-python-3.13: $(STAMP) slurm-24.11
 
 # The tests on a real Slurm: the release that deploy/install-slurm-chroot.sh has installed in a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
-# Six files at once, the longest first: these tests wait more than they work. A test that fails runs again, twice at
+# Eight files at once, the longest first: these tests wait more than they work. A test that fails runs again, twice at
 # most, and is listed: Slurm has races of its own where it is killed (RERUNS=0 for none).
 RERUNS ?= 2
-SLURM_TESTS = $(PYTHON) -m pytest -n 6 --dist loadfile --no-loadscope-reorder --reruns $(RERUNS) -raR tests/slurm
+SLURM_TESTS = $(PYTHON) -m pytest -n 8 --dist loadfile --no-loadscope-reorder --reruns $(RERUNS) -raR tests/slurm
 
 # The daemon in random troubles on simulated clusters: every law is checked at every command. SWARM="--stories 5000" for more.
 SWARM ?= --stories 1200 --jobs 2

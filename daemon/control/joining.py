@@ -82,13 +82,13 @@ def _jobs(
 
 
 def _with_inherited(lost_node_s: Mapping[str, float], operations: Iterable[Operation]) -> Mapping[str, float]:
-    """The lost work by urgent job: what was lost for earlier tasks of an array counts for the task that has
-    their nodes by now.
+    """The lost work by urgent job: what was lost for earlier jobs counts for the one that has their nodes by
+    now.
     """
     heirs = {
         task.action.for_job_id: operation.for_job_id
         for operation in operations
-        if operation.array_job_id
+        if operation.tasks and operation.tasks[0].action.for_job_id != operation.for_job_id
         for task in operation.tasks
         if task.action.for_job_id != operation.for_job_id and task.action.for_job_id in lost_node_s
     }

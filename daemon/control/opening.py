@@ -95,8 +95,8 @@ def open_clean_up(
 def pass_on(
     operations: tuple[Operation, ...], seen: Cluster, settings: LoopSettings, journal: Journal
 ) -> tuple[Operation, ...]:
-    """Let the next tasks of arrays have the nodes of tasks that have ended: write that down, and return the
-    operations, those of the ended tasks closed.
+    """Let the next tasks of arrays, and jobs that waited for others, have the nodes of those that have ended:
+    write that down, and return the operations, those of the ended ones closed.
 
     Nothing is passed on in observe mode: no operation holds nodes.
     """

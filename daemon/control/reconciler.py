@@ -161,7 +161,8 @@ class Reconciler:
             cluster = cluster if plan is None else changed(cluster, plan=plan)
         sent, deferred = self._send_due(cluster, read_began_s)
         under_way = self._journal.open_operations()
-        self._next.note(under_way, cluster, again_s=decision.again_s, unsent=bool(deferred))
+        timeouts, again_s = self._settings.timeouts, decision.again_s
+        self._next.note(under_way, cluster, timeouts, again_s=again_s, unsent=bool(deferred))
 
         # 6. What checkpoints took is learned, whether or not it is used. Then all of it is reported.
         report = self._report(seen, before, operations, closed, (*reports, *sent), deferred)

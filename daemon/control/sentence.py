@@ -127,7 +127,9 @@ def _started(operation: Operation) -> str:
 def _nodes_now(operation: Operation) -> str:
     """Who has the nodes of an operation that is over."""
     if was_passed_on(operation):
-        return "the next task of its array has its nodes"
+        return (
+            f"the next {'task of its array' if operation.array_job_id else 'job of its user'} has its nodes"
+        )
     return f"{_lenders(operation)} given back"
 
 

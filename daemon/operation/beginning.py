@@ -63,6 +63,7 @@ def open_operation(
         notice=notice,
         out_of=hold.out_of if hold else (),
         array_job_id="" if job is None else job.array_job_id,
+        user="" if job is None else job.user,
     )
 
 

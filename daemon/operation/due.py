@@ -5,10 +5,11 @@ No job is asked to leave before the hold was seen, and the hold is released afte
 queue. When time alone makes something due, there is a cycle.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from makeway.daemon.operation.fitness import hold_seen_s, may_take, over_since_s, saved_since
+from makeway.daemon.operation.handover import awaits_next
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.returns import about_to_start, method_of
 from makeway.daemon.operation.tasks import ENDED, planned_places, signal_of
@@ -40,7 +41,8 @@ from makeway.policies.model import (
 
 LOOK_AGAIN_S = 1.0
 """Until the cluster is asked again, in seconds: what the urgent job lacks, after a hold was seen (Slurm takes
-about three to look at a job that was changed), or whether a checkpoint that is due is complete.
+about three to look at a job that was changed), whether a checkpoint that is due is complete, or whether a job
+may start that waited for another one.
 """
 
 
@@ -55,7 +57,7 @@ def next_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> int 
 def all_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Iterator[int]:
     """The indices of all tasks that may be issued now, in their order. After an answer others may be due."""
     places = planned_places(operation)
-    if not places or operation.observe or _rests(operation):
+    if not places or operation.observe or _rests(operation) or awaits_next(operation, cluster, timeouts):
         return
     jobs = cluster.jobs_by_id()
     for index in places:
@@ -173,19 +175,29 @@ class NextCycle:
         self._checkpoint_look_s: float | None = None
 
     def note(
-        self, operations: Iterable[Operation], cluster: Cluster, *, again_s: float | None, unsent: bool
+        self,
+        operations: Sequence[Operation],
+        cluster: Cluster,
+        timeouts: Timeouts,
+        *,
+        again_s: float | None,
+        unsent: bool,
     ) -> None:
         """At the end of a cycle.
 
         Args:
             operations: those that are open.
             cluster: the snapshot of the cycle.
+            timeouts: how long operations wait.
             again_s: when the policy wants to decide again. None: on a change only.
             unsent: whether commands are due that the cycle did not send.
         """
         looks_s = (regular_checkpoint_look_s(operation, cluster) for operation in operations)
         self._checkpoint_look_s = min((at_s for at_s in looks_s if at_s is not None), default=None)
         self._again_s, self._unsent = again_s, unsent
+        if any(awaits_next(operation, cluster, timeouts) for operation in operations):
+            look_s = cluster.now_s + LOOK_AGAIN_S
+            self._again_s = look_s if again_s is None else min(again_s, look_s)
 
     def checkpoint_look_s(self, now_s: float) -> float | None:
         """The next instant at which a regular checkpoint is looked for, after which a job is to leave. None:

@@ -2,7 +2,8 @@
 
 What is held for an announcement becomes the hold of the announced job when that arrives. What an urgent task
 of a job array had becomes the hold of the next task: an array with a limit (`--array=0-7%1`) is served by one
-eviction, not by one for each task. Decision 49 argues the rules.
+eviction, not by one for each task. So are the jobs of a user that wait for each other (`--dependency`).
+Decision 49 argues the rules.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from makeway.policies.common.holds import shortfall_set, site_begins_s
 from makeway.policies.common.notices import arrivals
 from makeway.policies.common.urgent_jobs import held_up
 from makeway.policies.model import (
+    ANOTHER_JOB,
     Checkpoint,
     Cluster,
     Ending,
@@ -165,6 +167,7 @@ def _hand_over(operation: Operation, job: Job, cluster: Cluster) -> Operation:
         for_job_id=job.job_id,
         tasks=tuple(tasks),
         array_job_id=job.array_job_id,
+        user=job.user,
     )
     if job.state is JobState.PENDING or job.reservation == operation.reservation:
         return operation
@@ -173,23 +176,24 @@ def _hand_over(operation: Operation, job: Job, cluster: Cluster) -> Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassedOn:
-    """What becomes of an operation whose nodes the next task of the array gets."""
+    """What becomes of an operation whose nodes the next task or job gets."""
 
     closed: Operation
     """The operation, over: its lenders are now those of `opened`."""
     opened: Operation
-    """The operation for the next task."""
+    """The operation for the next task or job."""
 
 
 def passed_on(
     operations: Sequence[Operation], cluster: Cluster, timeouts: Timeouts, new_id: Callable[[], str]
 ) -> tuple[PassedOn, ...]:
-    """The operations whose urgent task is over, and whose nodes the next task of the array gets.
+    """The operations whose urgent job is over, and whose nodes the next one gets: the next task of its array,
+    or a job of its user that waited for it.
 
     Args:
         operations: makeway's, as the snapshot makes them.
         cluster: the snapshot.
-        timeouts: how long tasks of an array follow each other.
+        timeouts: how long jobs follow each other.
         new_id: gives each new operation an id that no other one ever has.
     """
     found: list[PassedOn] = []
@@ -197,7 +201,9 @@ def passed_on(
     for operation in operations:
         if not _may_be_passed_on(operation, cluster, timeouts):
             continue
-        job = _next_task(operation, changed(cluster, operations=tuple(present.values())))
+        if not any(_follows(job, operation) for job in cluster.waiting_urgent_jobs()):
+            continue
+        job = _next_job(operation, changed(cluster, operations=tuple(present.values())))
         if job is None or not _has_room(operation, job, cluster):
             continue
         one = PassedOn(
@@ -209,22 +215,38 @@ def passed_on(
     return tuple(found)
 
 
+def awaits_next(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
+    """Whether the nodes stay held for a moment, since a job that may get them waits for another one still.
+
+    Slurm looks at a dependency about a second after the job that has ended is gone.
+    """
+    return (
+        operation.phase is Phase.RETURNING
+        and operation.ended_s is not None
+        and cluster.now_s < operation.ended_s + timeouts.settle_s
+        and any(
+            job.blocked_by == ANOTHER_JOB and _is_alike(job, operation)
+            for job in cluster.waiting_urgent_jobs()
+        )
+        and _may_be_passed_on(operation, cluster, timeouts)
+    )
+
+
 def was_passed_on(operation: Operation) -> bool:
-    """Whether the next task of its array has got its nodes."""
+    """Whether the next task or job has got its nodes."""
     return any(
         isinstance(task.action, Release) and task.ending is Ending.REPLACED for task in operation.tasks
     )
 
 
 def _may_be_passed_on(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
-    """Whether the task of an array is over for which the operation holds nodes, and nothing was sent yet that
-    gives them back.
+    """Whether the job is over for which the operation holds nodes, and nothing was sent yet that gives them
+    back.
     """
     if (
         operation.kind is not OperationKind.MAKE_WAY
         or operation.phase is not Phase.RETURNING
         or operation.observe
-        or not operation.array_job_id
         or operation.for_job_id in cluster.jobs_by_id()
         or cluster.now_s >= operation.opened_s + timeouts.pass_on_s
     ):
@@ -242,20 +264,51 @@ def _may_be_passed_on(operation: Operation, cluster: Cluster, timeouts: Timeouts
     )
 
 
-def _next_task(operation: Operation, cluster: Cluster) -> Job | None:
-    """The next task of the array that could start now, and that no operation is for. None: there is none."""
+def _next_job(operation: Operation, cluster: Cluster) -> Job | None:
+    """The next job that could start now, and that no operation is for; tasks of the array come first. None:
+    there is none.
+    """
     lacking = held_up(cluster)
     served = {one.for_job_id for one in cluster.operations if one.phase is not Phase.CLOSED}
     waiting = [
         job
         for job in cluster.waiting_urgent_jobs()
-        if job.array_job_id == operation.array_job_id
+        if _follows(job, operation)
         and job.job_id not in lacking
         and job.job_id not in served
         and (job.eligible_s is None or job.eligible_s <= cluster.now_s)
     ]
+    return min(waiting, key=lambda job: _turn(job, operation), default=None)
+
+
+def _follows(job: Job, operation: Operation) -> bool:
+    """Whether a waiting urgent job may have the nodes: it is a task of the same array, or could not start
+    before the job of the operation had its nodes.
+    """
+    if _is_of_array(job, operation):
+        return True
+    since_s = job.eligible_since_s
+    return since_s is not None and since_s > operation.opened_s and _is_alike(job, operation)
+
+
+def _is_of_array(job: Job, operation: Operation) -> bool:
+    return bool(job.array_job_id) and job.array_job_id == operation.array_job_id
+
+
+def _is_alike(job: Job, operation: Operation) -> bool:
+    """Whether a job is of the same user and would use all the nodes, and starts alone."""
+    most = job.node_count if job.node_count_max is None else job.node_count_max
+    return (
+        job.user == operation.user
+        and job.node_count <= len(operation.nodes) <= most
+        and job.demand is None
+        and not job.het_job_id
+    )
+
+
+def _turn(job: Job, operation: Operation) -> tuple[bool, float, int, str]:
     # Of two ids of one array, the longer one has the higher number.
-    return min(waiting, key=lambda job: (job.submit_s, len(job.job_id), job.job_id), default=None)
+    return not _is_of_array(job, operation), job.submit_s, len(job.job_id), job.job_id
 
 
 def _has_room(operation: Operation, job: Job, cluster: Cluster) -> bool:
@@ -277,11 +330,12 @@ def _closed(operation: Operation, now_s: float) -> Operation:
 def _opened(
     operation: Operation, job: Job, cluster: Cluster, timeouts: Timeouts, operation_id: str
 ) -> Operation:
-    """An operation for the next task, with the hold and the lenders of an earlier one.
+    """An operation for the next task or job, with the hold and the lenders of an earlier one.
 
     It counts as opened when the first one was. Its time to start begins now: until now, the limit of the
-    array held the task up. What was taken keeps the names of the tasks that it was taken for.
+    array or the earlier job held it up. What was taken keeps the names of those that it was taken for.
     """
+    own = cluster.own_reservation(job)
     within_s = START_WITHIN_S if job.start_within_s is None else job.start_within_s
     duration_s = min(job.walltime_s, LONGEST_S) + timeouts.give_up_after_s + SPARE_S
     hold = Reserve(
@@ -293,7 +347,7 @@ def _opened(
         nodes=operation.nodes,
         duration_s=duration_s,
         until_s=site_begins_s(cluster, operation.nodes, cluster.now_s + duration_s),
-        own_reservation=cluster.own_reservation(job) or operation.own_reservation,
+        own_reservation=own or (operation.own_reservation if _is_of_array(job, operation) else None),
     )
     taken = tuple(
         task
@@ -311,5 +365,6 @@ def _opened(
         deadline_s=cluster.now_s + within_s,
         give_up_s=cluster.now_s + timeouts.give_up_after_s,
         tasks=(*taken, *planned((hold,), cluster, planned_s=cluster.now_s)),
-        array_job_id=operation.array_job_id,
+        array_job_id=job.array_job_id,
+        user=job.user,
     )

@@ -42,6 +42,7 @@ from makeway.policies.model.decision import (
     Rationale,
 )
 from makeway.policies.model.entities import (
+    ANOTHER_JOB,
     LEASE_MARKS,
     RESERVATION_PREFIX,
     Acknowledgement,
@@ -101,6 +102,7 @@ from makeway.policies.model.taken import (
 )
 
 __all__ = [
+    "ANOTHER_JOB",
     "CPU",
     "GPU",
     "LEASE_MARKS",

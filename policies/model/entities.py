@@ -110,6 +110,10 @@ class Placement:
     """Whether a job gets all of its nodes, as those of a partition of a torus. False: any of them."""
 
 
+ANOTHER_JOB = "another job"
+"""What a job lacks that may start only after others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
     """A limit on what several jobs may have at once, as one waiting job draws on it."""
@@ -161,8 +165,8 @@ class Job:
     """How many whole nodes the allocation counts as: the sum of the job's shares of its nodes. None:
     `node_count`."""
     blocked_by: str = ""
-    """What a waiting job lacks besides nodes, such as a licence: no eviction would make it start. Empty:
-    nothing is known."""
+    """What a waiting job lacks besides nodes, such as a licence or `ANOTHER_JOB`: no eviction would make it
+    start. Empty: nothing is known."""
     examined: bool = True
     """Whether the cluster has looked at the waiting job since it was last changed. False: what it lacks is
     not known yet."""

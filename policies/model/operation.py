@@ -165,6 +165,8 @@ class Operation:
     """Since when its hold lacks nodes that the urgent job can get. None: it has enough, or was not seen."""
     array_job_id: str = ""
     """The job array that its job is a task of. Empty: of none, or an older makeway opened it."""
+    user: str = ""
+    """The user of its job. Empty: the job was not there, or an older makeway opened it."""
 
     @property
     def own_reservation(self) -> str | None:

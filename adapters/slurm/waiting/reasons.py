@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.resources.details import present_reason
+from makeway.policies.model import ANOTHER_JOB
 
 _NOT_LOOKED_AT = None
 """Slurm has not looked at the job since it was changed: for some three seconds it shows no reason."""
@@ -22,7 +23,7 @@ _REASONS: tuple[tuple[str, str | None], ...] = (
     ("Cleaning", _NODES),
     ("Licenses", "a licence"),
     ("BurstBuffer", "a burst buffer"),
-    ("Dependency", "another job"),
+    ("Dependency", ANOTHER_JOB),
     ("JobHeld", "its release from a hold"),
     ("job requeued in held state", "its release from a hold"),
     ("launch failed requeued held", "its release from a hold"),

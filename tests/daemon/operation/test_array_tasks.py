@@ -23,6 +23,7 @@ from makeway.policies.model import (
     Release,
     Requeue,
     Reservation,
+    Reserve,
 )
 from tests.builders import pending, running, urgent
 from tests.daemon.acting import (
@@ -132,9 +133,9 @@ def shared(operation: Operation) -> Operation:
     return replace(operation, kind=OperationKind.MAKE_WAY_SHARED)
 
 
-def unknown_array(operation: Operation) -> Operation:
+def unknown_job(operation: Operation) -> Operation:
     """As an older makeway has written it down."""
-    return replace(operation, array_job_id="")
+    return replace(operation, array_job_id="", user="")
 
 
 def begun(operation: Operation) -> Operation:
@@ -148,7 +149,7 @@ def as_it_is(operation: Operation) -> Operation:
 @pytest.mark.parametrize(
     ("change", "jobs", "timeouts"),
     [
-        (unknown_array, (WAITS, NEXT), PATIENCE),
+        (unknown_job, (WAITS, NEXT), PATIENCE),
         (shared, (WAITS, NEXT), PATIENCE),
         (begun, (WAITS, NEXT), PATIENCE),
         (as_it_is, (WAITS,), PATIENCE),
@@ -162,6 +163,22 @@ def test_nothing_is_passed_on(
 ) -> None:
     view = after_view(*jobs)
     assert passed_on((change(over(view)),), view, timeouts, lambda: "2") == ()
+
+
+@pytest.mark.parametrize(("array_job_id", "kept"), [("7", "mine"), ("", None)])
+def test_the_reservation_of_a_job_is_that_of_the_tasks_of_its_array_only(
+    array_job_id: str, kept: str | None
+) -> None:
+    """A job of no array that waited for another one goes back to no reservation but its own."""
+    view = after_view(WAITS, replace(NEXT, array_job_id=array_job_id, eligible_since_s=1500.0))
+    tasks = tuple(
+        replace(task, action=replace(task.action, own_reservation="mine"))
+        if isinstance(task.action, Reserve)
+        else task
+        for task in over(view).tasks
+    )
+    operation = next_of(replace(over(view), tasks=tasks, user=NEXT.user), view)
+    assert operation.own_reservation == kept
 
 
 def test_a_task_that_waits_with_an_operation_of_its_own_keeps_that() -> None:

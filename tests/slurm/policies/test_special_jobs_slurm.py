@@ -122,6 +122,28 @@ def test_the_tasks_of_an_array_with_a_limit_follow_each_other_on_the_nodes_of_on
     assert [(one.job_id, one.for_job_id) for one in taken] == [(lender, tasks[0])]
 
 
+def test_jobs_that_wait_for_each_other_follow_on_the_nodes_of_one_lender(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """For about a second after the end of one, Slurm says that the next one depends on it still."""
+    fill(story)
+    daemon = start_daemon()
+    first = story.submit(URGENT, 1, "urgent", *WHOLE_NODES)
+    second = story.submit(URGENT, 1, "urgent", *WHOLE_NODES, f"--dependency=afterany:{first}")
+    third = story.submit(URGENT, 1, "urgent", *WHOLE_NODES, f"--dependency=afterok:{second},afterany:{first}")
+    chain = [first, second, third]
+    story.urgent += chain
+    for job_id in chain:
+        starts_on_the_held_nodes(story, daemon, job_id)
+        story.ends(job_id)
+    (lender,) = story.lenders()
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)
+    assert story.restarts(lender) == 1
+    taken = [command.action for command in daemon.commands() if command.action.verb == "requeue"]
+    assert [(one.job_id, one.for_job_id) for one in taken] == [(lender, first)]
+
+
 def test_no_job_leaves_for_one_whose_own_reservation_has_not_begun(
     story: Story, start_daemon: StartDaemon
 ) -> None:
