@@ -165,12 +165,16 @@ def test_nothing_is_passed_on(
     assert passed_on((change(over(view)),), view, timeouts, lambda: "2") == ()
 
 
-@pytest.mark.parametrize(("array_job_id", "kept"), [("7", "mine"), ("", None)])
-def test_the_reservation_of_a_job_is_that_of_the_tasks_of_its_array_only(
-    array_job_id: str, kept: str | None
+@pytest.mark.parametrize(
+    ("array_job_id", "own", "kept"),
+    [("7", None, "mine"), ("7", "its", "its"), ("", None, None), ("", "its", "its")],
+)
+def test_the_reservation_of_a_job_is_its_own_or_that_of_the_tasks_of_its_array(
+    array_job_id: str, own: str | None, kept: str | None
 ) -> None:
     """A job of no array that waited for another one goes back to no reservation but its own."""
-    view = after_view(WAITS, replace(NEXT, array_job_id=array_job_id, eligible_since_s=1500.0))
+    job = replace(NEXT, array_job_id=array_job_id, eligible_since_s=1500.0, reservation=own)
+    view = after_view(WAITS, job)
     tasks = tuple(
         replace(task, action=replace(task.action, own_reservation="mine"))
         if isinstance(task.action, Reserve)
@@ -191,6 +195,12 @@ def test_the_tasks_follow_each_other_in_the_order_of_their_numbers() -> None:
     tasks = [replace(NEXT, job_id=f"7_{number}") for number in (10, 8, 9)]
     view = after_view(WAITS, *tasks)
     assert next_of(over(view), view).for_job_id == "7_8"
+
+
+def test_the_next_task_of_the_array_comes_before_other_jobs_of_its_user() -> None:
+    other = replace(NEXT, job_id="6", array_job_id="", submit_s=-10.0, eligible_since_s=1500.0)
+    view = after_view(WAITS, other, NEXT)
+    assert next_of(replace(over(view), user=NEXT.user), view).for_job_id == "7_1"
 
 
 def test_the_hold_is_released_once_after_the_last_task() -> None:

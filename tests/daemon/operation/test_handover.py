@@ -81,6 +81,7 @@ def test_the_hold_passes_to_the_job_which_starts_and_gives_back() -> None:
     assert adapter.calls[1:] == [("reserve", HELD)]
     assert adapter.view.jobs_by_id()["u"].reservation == HELD
     assert (only(journal).for_job_id, only(journal).give_up_s) == ("u", 2100.0 + 600.0 + 600.0)
+    assert only(journal).user == adapter.view.jobs_by_id()["u"].user
     assert [notice.job_id for notice in journal.notices()] == ["u"]
 
     started = replace(

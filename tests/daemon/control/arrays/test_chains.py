@@ -5,10 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
+from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import ANOTHER_JOB, Job, JobKind, Reserve
+from makeway.daemon.operation.observation import Timeouts
+from makeway.policies.model import ANOTHER_JOB, CPU, Job, JobKind, Reserve, Resources
+from makeway.policies.registry import find
 from tests.builders import pending
 from tests.daemon.control.arrays.array_cluster import ArrayCluster
 from tests.daemon.control.loops import daemon
@@ -131,18 +135,42 @@ def is_a_component(slurm: ChainCluster) -> None:
     slurm.change(SECOND, het_job_id="12")
 
 
+def needs_parts_of_nodes(slurm: ChainCluster) -> None:
+    slurm.change(SECOND, demand=Resources.of({CPU: 1}))
+
+
+@pytest.mark.parametrize("looked", [False, True], ids=["makeway sees the end first", "Slurm has looked"])
 @pytest.mark.parametrize(
     "changes",
-    [is_smaller, is_larger, is_of_another_user, is_not_urgent, lacks_a_licence, is_a_component],
+    [
+        is_smaller,
+        is_larger,
+        is_of_another_user,
+        is_not_urgent,
+        lacks_a_licence,
+        is_a_component,
+        needs_parts_of_nodes,
+    ],
 )
 def test_the_nodes_go_back_at_once_if_the_next_job_cannot_have_them(
-    changes: Callable[[ChainCluster], None],
+    changes: Callable[[ChainCluster], None], looked: bool
 ) -> None:
     slurm, _, loop = first_has_ended()
     slurm.end(CHAIN[2])
+    if looked:
+        slurm.look()
     changes(slurm)
     loop.reconcile()
-    assert counted(slurm, "prioritise") == 1
+    assert ("prioritise", "v") in slurm.calls
+
+
+def test_the_nodes_go_back_at_once_if_the_site_wants_it() -> None:
+    slurm, _, loop = first_has_ended()
+    policy = find("eviction")
+    timeouts = Timeouts(pass_on_s=0.0)
+    loop.reconfigure(policy, policy.config_type(), LoopSettings(mode=Mode.ACT, timeouts=timeouts))
+    loop.reconcile()
+    assert ("prioritise", "v") in slurm.calls
 
 
 def test_a_job_that_accepts_as_many_nodes_gets_all_of_them() -> None:
