@@ -11,10 +11,10 @@ from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.control.sentence import outcome_text
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.observation import Timeouts
-from makeway.policies.model import ANOTHER_JOB, CPU, Job, JobKind, Reserve, Resources
+from makeway.policies.model import ANOTHER_JOB, CPU, Job, JobKind, Limits, NodeState, Reserve, Resources
 from makeway.policies.registry import find
-from tests.builders import pending
-from tests.daemon.control.arrays.array_cluster import ArrayCluster
+from tests.builders import pending, running
+from tests.daemon.control.arrays.array_cluster import LENDER, ArrayCluster
 from tests.daemon.control.loops import daemon
 
 CHAIN = ("11", "12", "13")
@@ -25,9 +25,9 @@ SETTLE_S = 30.0
 class ChainCluster(ArrayCluster):
     """Jobs of two nodes, each of which waits for the end of the one before it."""
 
-    def __init__(self, names: tuple[str, ...] = CHAIN) -> None:
-        super().__init__(tasks=())
-        jobs = [pending(name, 2, kind=JobKind.ON_DEMAND, submit_s=990.0) for name in names]
+    def __init__(self, *others: Job) -> None:
+        super().__init__(*others, tasks=())
+        jobs = [pending(name, 2, kind=JobKind.ON_DEMAND, submit_s=990.0) for name in CHAIN]
         waiting = [replace(job, blocked_by=ANOTHER_JOB) for job in jobs[1:]]
         self.view = replace(self.view, jobs=(*self.view.jobs, jobs[0], *waiting))
 
@@ -96,6 +96,26 @@ def test_makeway_looks_again_in_a_second() -> None:
     hold = slurm.actions[-1]
     assert isinstance(hold, Reserve)
     assert (hold.job_id, hold.reservation) == (SECOND, "mw_11")
+
+
+def test_what_the_first_job_cost_counts_for_the_one_that_has_its_nodes() -> None:
+    """The first has paid 2 nodes x 510 s. A node that is lost has to be made up for."""
+    spare = running("x", ("n3",), start_s=0.0)
+    slurm = ChainCluster(LENDER, spare, running("y", ("n4",), preemptible=False))
+    journal = Journal(None)
+    limits = Limits(max_loss_node_hours=1200.0 / 3600.0, max_loss_machine_share=0.0)
+    loop = daemon(slurm, journal, limits=limits)
+    goes_on(slurm, loop)
+    slurm.end(FIRST)
+    slurm.look()
+    loop.reconcile()
+    nodes = tuple(
+        replace(node, state=NodeState.DOWN) if node.name == "n1" else node for node in slurm.view.nodes
+    )
+    slurm.view = replace(slurm.view, nodes=nodes)
+    summaries = [why.summary for why in loop.reconcile().stored_rationale]
+    assert any("the limit is" in text for text in summaries), summaries
+    assert counted(slurm, "requeue") == 1
 
 
 def test_the_nodes_go_back_if_the_next_job_waits_on() -> None:
