@@ -128,10 +128,11 @@ def test_jobs_that_wait_for_each_other_follow_on_the_nodes_of_one_lender(
     """For about a second after the end of one, Slurm says that the next one depends on it still."""
     fill(story)
     daemon = start_daemon()
-    first = story.submit(URGENT, 1, "urgent", *WHOLE_NODES)
-    second = story.submit(URGENT, 1, "urgent", *WHOLE_NODES, f"--dependency=afterany:{first}")
-    third = story.submit(URGENT, 1, "urgent", *WHOLE_NODES, f"--dependency=afterok:{second},afterany:{first}")
-    chain = [first, second, third]
+    alike = (*WHOLE_NODES, "--job-name=chain")
+    first = story.submit(URGENT, 1, "urgent", *alike)
+    second = story.submit(URGENT, 1, "urgent", *alike, f"--dependency=afterany:{first}")
+    third = story.submit(URGENT, 1, "urgent", *alike, f"--dependency=afterok:{second},afterany:{first}")
+    chain = [first, second, third, story.submit(URGENT, 1, "urgent", *alike, "--dependency=singleton")]
     story.urgent += chain
     for job_id in chain:
         starts_on_the_held_nodes(story, daemon, job_id)
