@@ -282,7 +282,9 @@ def _known_version(connection: sqlite3.Connection, path: Path | None, *, read_on
     except sqlite3.OperationalError as error:
         raise _not_opened(path, error, read_only=read_only) from error
     except (sqlite3.Error, ForeignSchema) as error:
-        raise JournalError(f"{path}: not a journal of makeway: {error}") from error
+        damaged = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CORRUPT
+        what = "the file is damaged" if damaged else "not a journal of makeway"
+        raise JournalError(f"{path}: {what}: {error}") from error
     if version > SCHEMA_VERSION:
         raise JournalTooNew(
             f"{path}: written by a newer makeway (schema {version}; this one reads up to {SCHEMA_VERSION}):"

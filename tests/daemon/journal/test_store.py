@@ -268,6 +268,15 @@ def test_since_an_instant_includes_it(path: Path) -> None:
         assert [found.operation_id for found in journal.operations_since(2.0)] == ["u@2", "u@3"]
 
 
+def test_a_journal_whose_first_page_is_damaged_is_called_so(path: Path) -> None:
+    Journal(path).close()
+    with path.open("r+b") as file:
+        file.seek(100)  # after the header
+        file.write(b"\xff" * 1000)
+    with pytest.raises(JournalError, match=r"journal\.sqlite: the file is damaged: .*malformed"):
+        Journal(path)
+
+
 @pytest.mark.parametrize("content", [b"not a database, just a text that is long enough" * 30, b"short"])
 def test_something_else_is_no_journal(path: Path, content: bytes) -> None:
     path.write_bytes(content)
