@@ -26,7 +26,7 @@ test: $(STAMP) slurm-accounting browser
 	@mkdir -p out
 	@$(PYTHON) -m pytest --collect-only -q tests/slurm >out/tests-on-slurm.txt || { cat out/tests-on-slurm.txt; exit 1; }
 	@echo "make test: three parts at the same time; the two on a real Slurm print when they have ended"
-	@$(MAKE) --keep-going --jobs=3 --no-print-directory test-rest test-slurm-quietly test-slurm-24.11-quietly
+	@$(MAKE) --keep-going --jobs=3 --no-print-directory INSTALL_LOGS=out test-rest test-slurm-quietly test-slurm-24.11-quietly
 
 test-rest: $(STAMP) browser
 	nice -n 4 $(PYTHON) -m pytest -n 2 --dist worksteal --ignore=tests/slurm
@@ -146,11 +146,14 @@ slurm-accounting:
 	@sh deploy/install-slurm.sh accounting
 
 slurm-%:
-	@MAKEWAY_CHROOTS=$(CHROOTS) sh deploy/install-slurm-chroot.sh $*
+	@$(call logged,MAKEWAY_CHROOTS=$(CHROOTS) sh deploy/install-slurm-chroot.sh $*)
 
 # pyslurm in the same folder, for the tests of the reader that uses it.
 pyslurm-24.11: slurm-24.11 $(STAMP)
-	@MAKEWAY_CHROOTS=$(CHROOTS) MAKEWAY_PYTHON=$(PYTHON) sh deploy/install-pyslurm-chroot.sh 24.11
+	@$(call logged,MAKEWAY_CHROOTS=$(CHROOTS) MAKEWAY_PYTHON=$(PYTHON) sh deploy/install-pyslurm-chroot.sh 24.11)
+
+# With a folder in INSTALL_LOGS, what an installation prints is shown only if it fails.
+logged = $(if $(INSTALL_LOGS),{ $(1); } >$(INSTALL_LOGS)/$@.log 2>&1 || { status=$$?; cat $(INSTALL_LOGS)/$@.log; exit $$status; },$(1))
 
 $(STAMP): pyproject.toml deploy/setup-venv.sh
 	@sh deploy/setup-venv.sh $(VENV)
