@@ -22,8 +22,9 @@ BATCH = "  - name: saving\n"
 START_WITHIN_S = 30
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def day_cluster(slurm_root: str | None) -> Iterator[DevCluster]:
+    """A new one if the test runs again: the jobs of the first time would count."""
     with busy_cluster(slurm_root) as cluster:
         yield cluster
 
