@@ -95,7 +95,8 @@ def begin_day(cluster: DevCluster) -> list[str]:
     whole = "--ntasks-per-node=2"
     comes(1, "saving", _WORK.replace("TOTAL", "85"), "-N2", whole)
     comes(1, "batch", "exec sleep 95", "-N2", whole)
-    comes(1, "batch", "exec sleep 80", "-N1", whole)
+    # Younger than the two on the other node, and so cheaper to evict: else a second would decide.
+    comes(5, "batch", "exec sleep 80", "-N1", whole)
     comes(1, "batch", "exec sleep 85", "-n1", "--partition=gpu", "--gres=gpu:1")
     comes(1, "batch", "exec sleep 80", "-n1", "--partition=gpu", "--gres=gpu:a100:1")
     comes(8, "batch", "exec sleep 10", "-n1", "--array=0-2")
