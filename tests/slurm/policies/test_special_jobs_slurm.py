@@ -8,6 +8,7 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.daemon import DaemonProcess
 from tests.slurm.support.neighbours import looks_again, waits_and_none_leaves
 from tests.slurm.support.story import (
     SAVES,
@@ -49,6 +50,22 @@ def fill(story: Story, *options: str) -> None:
     """Four workers of a node each; the first one has these options as well."""
     first = story.submit(SAVES, 1, "saving", *WHOLE_NODES, *options)
     story.works(first, *[story.submit(SAVES, 1, "saving") for _ in range(3)])
+
+
+def follow_on_the_nodes_of_one_lender(story: Story, daemon: DaemonProcess, jobs: list[str]) -> None:
+    """The urgent jobs run one after another. One worker leaves, for the first of them, and works again after
+    the last.
+    """
+    story.urgent += jobs
+    for job_id in jobs:
+        starts_on_the_held_nodes(story, daemon, job_id)
+        story.ends(job_id)
+    (lender,) = story.lenders()
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)
+    assert story.restarts(lender) == 1
+    taken = [command.action for command in daemon.commands() if command.action.verb == "requeue"]
+    assert [(one.job_id, one.for_job_id) for one in taken] == [(lender, jobs[0])]
 
 
 @pytest.mark.one_release(on="22.05")
@@ -109,17 +126,7 @@ def test_the_tasks_of_an_array_with_a_limit_follow_each_other_on_the_nodes_of_on
     fill(story)
     daemon = start_daemon()
     array = story.submit(TASK, 1, "urgent", *WHOLE_NODES, "--array=0-2%1")
-    tasks = [f"{array}_{number}" for number in range(3)]
-    story.urgent += tasks
-    for task in tasks:
-        starts_on_the_held_nodes(story, daemon, task)
-        story.ends(task)
-    (lender,) = story.lenders()
-    works_again(story, daemon, lender)
-    nothing_is_left(story, daemon)
-    assert story.restarts(lender) == 1
-    taken = [command.action for command in daemon.commands() if command.action.verb == "requeue"]
-    assert [(one.job_id, one.for_job_id) for one in taken] == [(lender, tasks[0])]
+    follow_on_the_nodes_of_one_lender(story, daemon, [f"{array}_{number}" for number in range(3)])
 
 
 def test_jobs_that_wait_for_each_other_follow_on_the_nodes_of_one_lender(
@@ -133,16 +140,7 @@ def test_jobs_that_wait_for_each_other_follow_on_the_nodes_of_one_lender(
     second = story.submit(URGENT, 1, "urgent", *alike, f"--dependency=afterany:{first}")
     third = story.submit(URGENT, 1, "urgent", *alike, f"--dependency=afterok:{second},afterany:{first}")
     chain = [first, second, third, story.submit(URGENT, 1, "urgent", *alike, "--dependency=singleton")]
-    story.urgent += chain
-    for job_id in chain:
-        starts_on_the_held_nodes(story, daemon, job_id)
-        story.ends(job_id)
-    (lender,) = story.lenders()
-    works_again(story, daemon, lender)
-    nothing_is_left(story, daemon)
-    assert story.restarts(lender) == 1
-    taken = [command.action for command in daemon.commands() if command.action.verb == "requeue"]
-    assert [(one.job_id, one.for_job_id) for one in taken] == [(lender, first)]
+    follow_on_the_nodes_of_one_lender(story, daemon, chain)
 
 
 def test_no_job_leaves_for_one_whose_own_reservation_has_not_begun(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -37,9 +38,8 @@ class ChainCluster(ArrayCluster):
         if chain and self.job(chain[0]).blocked_by:
             self.change(chain[0], blocked_by="", eligible_since_s=self.view.now_s)
 
-    def change(self, job_id: str, **to: object) -> None:
-        changed: Job = replace(self.job(job_id), **to)  # type: ignore[arg-type]
-        self.put(changed)
+    def change(self, job_id: str, **to: Any) -> None:
+        self.put(replace(self.job(job_id), **to))
 
 
 def goes_on(slurm: ChainCluster, loop: Reconciler, cycles: int = 6) -> None:
@@ -203,7 +203,7 @@ def test_a_job_that_accepts_as_many_nodes_gets_all_of_them() -> None:
 
 
 def test_a_job_that_could_have_run_before_does_not_follow() -> None:
-    """It has waited beside the first one: whether jobs leave for it was decided then."""
+    """It waited while the first one ran. makeway decided then whether jobs leave for it."""
     slurm, _, loop = first_has_ended()
     slurm.end(CHAIN[2])
     slurm.change(SECOND, blocked_by="", eligible_since_s=990.0)
