@@ -20,7 +20,8 @@ esac
 
 # shellcheck disable=SC2086,SC2317  # the list has to be split, and a trap calls this
 end_loops() {
-    [ -z "$pids" ] || kill $pids 2>/dev/null || true
+    # Not TERM: a loop that has just been forked may still have this script's traps, and would lose it.
+    [ -z "$pids" ] || kill -KILL $pids 2>/dev/null || true
     pids=
 }
 trap end_loops EXIT

@@ -14,13 +14,15 @@ from makeway.adapters.devcluster.load import TimeLimit, scaled
 LIMIT_S = 60.0
 """How long anything is awaited before a test fails, in seconds of an idle machine."""
 POLL_S = 0.1
-"""Between two looks at first. Most looks start a command of Slurm: shorter pauses would keep a processor
-busy.
-"""
+"""Between two looks at first."""
 POLL_MOST_S = 1.0
 """Between two looks of a wait that lasts."""
 POLL_GROWTH = 1.4
 """By how much each pause is longer than the one before."""
+PAUSES_PER_LOOK = 6
+"""A pause is at least so many times as long as the look before it, up to the longest: many looks start a
+command of Slurm, which takes more of a processor than the test.
+"""
 
 
 def limit_s(idle_s: float = LIMIT_S) -> float:
@@ -42,11 +44,14 @@ def await_that(
     """
     limit = TimeLimit(LIMIT_S + waits_s)
     pause_s = POLL_S
+    looked_s = time.monotonic()
     while not condition():
         if limit.passed():
             pytest.fail(f"it never came about that {what}\n{explain()}")
+        pause_s = min(POLL_MOST_S, max(pause_s, PAUSES_PER_LOOK * (time.monotonic() - looked_s)))
         time.sleep(pause_s)
-        pause_s = min(POLL_MOST_S, pause_s * POLL_GROWTH)
+        pause_s *= POLL_GROWTH
+        looked_s = time.monotonic()
 
 
 @contextmanager

@@ -29,9 +29,9 @@ _START_S = 30.0
 _NODE_START_S = 0.5
 """What each node adds to the limit of a start: the slurmds start one after another."""
 _STOP_S = 20.0
-_POLL_S = 0.05
+_POLL_S = 0.1
 _POLL_MOST_S = 0.5
-_POLL_GROWTH = 1.4
+_POLL_GROWTH = 1.6
 """Between two looks at first, at most, and by how much each pause is longer than the one before: a look
 starts a command of Slurm.
 """

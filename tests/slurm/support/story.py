@@ -13,6 +13,8 @@ from tests.slurm.support.world import SlurmWorld
 from tests.waiting import await_that
 
 WHOLE_NODES = ("--ntasks-per-node=2", "--time=30")
+_WIDTH = 64
+"""Of a column of squeue, in characters."""
 _NOT_CONNECTED = "Transport endpoint is not connected"
 """What sbatch says that has not reached slurmctld, so that nothing was submitted."""
 
@@ -166,17 +168,21 @@ class Story:
 
     def field(self, job_id: str, column: str) -> str:
         """One column of squeue for one job. Empty: Slurm has forgotten the job."""
-        return self.ask(
-            "squeue", "-h", "--states=all", "--array", f"--jobs={job_id}", "-O", f"{column}:64"
-        ).strip()
+        return self.fields(job_id, column)[0]
+
+    def fields(self, job_id: str, *columns: str) -> list[str]:
+        """These columns of squeue for one job, by one command. Empty ones: Slurm has forgotten the job."""
+        shape = ",".join(f"{column}:{_WIDTH}" for column in columns)
+        line = self.ask("squeue", "-h", "--states=all", "--array", f"--jobs={job_id}", "-O", shape)
+        return [line[start : start + _WIDTH].strip() for start in range(0, _WIDTH * len(columns), _WIDTH)]
 
     def state(self, job_id: str) -> str:
         return self.field(job_id, "State")
 
     def runs(self, job_id: str) -> bool:
         """Whether it runs, also where Slurm says that it has lost its reservation."""
-        present = self.state(job_id)
-        return present == "RUNNING" or (present == "RESV_DEL_HOLD" and self.field(job_id, "NodeList") != "")
+        present, nodes = self.fields(job_id, "State", "NodeList")
+        return present == "RUNNING" or (present == "RESV_DEL_HOLD" and nodes != "")
 
     def nodes(self, job_id: str) -> set[str]:
         return set(self.ask("scontrol", "show", "hostnames", self.field(job_id, "NodeList")).split())
@@ -324,16 +330,15 @@ def shrinks_and_grows_back(story: Story, daemon: DaemonProcess, worker: str) -> 
 
 def _has_makeways(story: Story, job_id: str) -> bool:
     """Whether a job is held, bound, in front or of another size because of makeway."""
-    state = story.state(job_id)
+    state, reason, reservation, priority, node_count = story.fields(
+        job_id, "State", "Reason", "Reservation", "PriorityLong", "NumNodes"
+    )
     if state not in ("RUNNING", "PENDING"):
         return False
     asked = story.sizes.get(job_id.split("_")[0])
     return (
-        story.field(job_id, "Reason").startswith("JobHeld")
-        or story.field(job_id, "Reservation") not in ("", "(null)")
-        or (
-            state == "RUNNING"
-            and int(story.field(job_id, "PriorityLong")) >= FRONT_PRIORITY - 1 - QUEUE_POSITIONS
-        )
-        or (asked is not None and int(story.field(job_id, "NumNodes")) != asked)
+        reason.startswith("JobHeld")
+        or reservation not in ("", "(null)")
+        or (state == "RUNNING" and int(priority) >= FRONT_PRIORITY - 1 - QUEUE_POSITIONS)
+        or (asked is not None and int(node_count) != asked)
     )
