@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs Chromium from the distribution's packages, for the tests of the page. It does nothing if it is installed.
+# Installs Chromium from the distribution's packages, for the tests of the page: its shell without windows where there is a
+# package of it. It does nothing if one of the two is installed.
 # Needs Debian, and root or sudo without a password.
 set -eu
 
@@ -8,10 +9,12 @@ die() {
     exit 2
 }
 
-if command -v chromium >/dev/null 2>&1; then
-    echo "install-browser: chromium is installed"
-    exit 0
-fi
+for browser in chromium-headless-shell chromium; do
+    if command -v "$browser" >/dev/null 2>&1; then
+        echo "install-browser: $browser is installed"
+        exit 0
+    fi
+done
 command -v apt-get >/dev/null 2>&1 || die "there is no apt-get here: install chromium in another way"
 if [ "$(id -u)" -ne 0 ]; then
     sudo -n true 2>/dev/null || die "run it as root, or as a user whose sudo asks for no password"
@@ -19,5 +22,7 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-apt-get install -y -qq --no-install-recommends chromium >/dev/null || die "apt-get cannot install chromium"
-echo "install-browser: installed chromium"
+browser=chromium
+[ -z "$(apt-cache search --names-only '^chromium-headless-shell$')" ] || browser=chromium-headless-shell
+apt-get install -y -qq --no-install-recommends "$browser" >/dev/null || die "apt-get cannot install $browser"
+echo "install-browser: installed $browser"
