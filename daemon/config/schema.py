@@ -146,6 +146,7 @@ class TimeoutSettings(Section):
     retry_s: float = Field(default=5.0, ge=0, le=3600, description="seconds from 0 to 3600")
     refused_s: float = Field(default=60.0, ge=0, le=DAY_S, description="seconds from 0 to 86400")
     pass_on_s: float = Field(default=14_400.0, ge=0, le=7 * DAY_S, description="seconds from 0 to 604800")
+    linger_s: float = Field(default=0.0, ge=0, le=45, description="seconds from 0 to 45")
 
     def to_timeouts(self) -> Timeouts:
         """The same values as the operations use them."""
@@ -325,8 +326,7 @@ class Settings(Section):
     keep_snapshots: bool = Field(
         default=True, description="true or false: whether decisions are stored with what they were taken on"
     )
-    """Whether decisions are stored with their snapshots, which `makeway explain` and `makeway whatif` read.
-    """
+    """Whether decisions keep their snapshots, which `makeway explain` and `makeway whatif` read."""
     learn_durations: bool = Field(
         default=True,
         description=(

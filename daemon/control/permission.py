@@ -54,7 +54,11 @@ class Permission:
         return self.leadership.look(adapter.snapshot, owes or mode is Mode.ACT)
 
     def of_cycle(self, settings: LoopSettings) -> LoopSettings:
-        """The settings of this cycle: a daemon that follows another one only observes."""
+        """The settings of this cycle: a daemon that follows another one only observes. Where nothing may be
+        begun, or all is to go back, no nodes wait for a job that gets them next.
+        """
+        if settings.restoring or not self.begins:
+            settings = replace(settings, timeouts=replace(settings.timeouts, pass_on_s=0.0))
         return replace(settings, mode=Mode.OBSERVE) if self.follows else settings
 
     def may_act(self) -> bool:

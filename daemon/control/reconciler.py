@@ -113,7 +113,7 @@ class Reconciler:
         self._policy = policy
         self._policy_config = policy_config
         self._settings = settings
-        # Those of this cycle: a daemon that follows another one only observes.
+        # Those of this cycle, by what this daemon may do in it.
         self._present = settings
 
     def reconcile(self) -> CycleReport:
@@ -161,7 +161,7 @@ class Reconciler:
             cluster = cluster if plan is None else changed(cluster, plan=plan)
         sent, deferred = self._send_due(cluster, read_began_s)
         under_way = self._journal.open_operations()
-        timeouts, again_s = self._settings.timeouts, decision.again_s
+        timeouts, again_s = self._present.timeouts, decision.again_s
         self._next.note(under_way, cluster, timeouts, again_s=again_s, unsent=bool(deferred))
 
         # 6. What checkpoints took is learned, whether or not it is used. Then all of it is reported.
@@ -362,7 +362,7 @@ class Reconciler:
             self._executor,
             self._journal,
             cluster,
-            self._settings,
+            self._present,
             read_began_s,
             self._clock,
             self._permission,

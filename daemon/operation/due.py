@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from makeway.daemon.operation.fitness import hold_seen_s, may_take, over_since_s, saved_since
-from makeway.daemon.operation.handover import awaits_next
+from makeway.daemon.operation.handover import LOOK_AGAIN_S, next_look_s
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.returns import about_to_start, method_of
 from makeway.daemon.operation.tasks import ENDED, planned_places, signal_of
@@ -39,12 +39,6 @@ from makeway.policies.model import (
     Task,
 )
 
-LOOK_AGAIN_S = 1.0
-"""Until the cluster is asked again, in seconds: what the urgent job lacks, after a hold was seen (Slurm takes
-about three to look at a job that was changed), whether a checkpoint that is due is complete, or whether a job
-may start that waited for another one.
-"""
-
 
 def next_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> int | None:
     """Index of the task that may be issued now. None: there is nothing to do but wait.
@@ -57,7 +51,9 @@ def next_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> int 
 def all_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Iterator[int]:
     """The indices of all tasks that may be issued now, in their order. After an answer others may be due."""
     places = planned_places(operation)
-    if not places or operation.observe or _rests(operation) or awaits_next(operation, cluster, timeouts):
+    if not places or operation.observe or _rests(operation):
+        return
+    if next_look_s(operation, cluster, timeouts) is not None:
         return
     jobs = cluster.jobs_by_id()
     for index in places:
@@ -194,10 +190,9 @@ class NextCycle:
         """
         looks_s = (regular_checkpoint_look_s(operation, cluster) for operation in operations)
         self._checkpoint_look_s = min((at_s for at_s in looks_s if at_s is not None), default=None)
-        self._again_s, self._unsent = again_s, unsent
-        if any(awaits_next(operation, cluster, timeouts) for operation in operations):
-            look_s = cluster.now_s + LOOK_AGAIN_S
-            self._again_s = look_s if again_s is None else min(again_s, look_s)
+        self._unsent = unsent
+        instants = [again_s, *(next_look_s(operation, cluster, timeouts) for operation in operations)]
+        self._again_s = min((at_s for at_s in instants if at_s is not None), default=None)
 
     def checkpoint_look_s(self, now_s: float) -> float | None:
         """The next instant at which a regular checkpoint is looked for, after which a job is to leave. None:

@@ -2,8 +2,8 @@
 
 What is held for an announcement becomes the hold of the announced job when that arrives. What an urgent task
 of a job array had becomes the hold of the next task: an array with a limit (`--array=0-7%1`) is served by one
-eviction, not by one for each task. So are the jobs of a user that wait for each other (`--dependency`).
-Decision 49 argues the rules.
+eviction, not by one for each task. So are the jobs of a user that wait for each other (`--dependency`) or,
+with `linger_s`, come soon after each other. Decision 49 argues the rules.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,6 +41,12 @@ from makeway.policies.model import (
     changed,
 )
 from makeway.policies.safety.prices import START_WITHIN_S
+
+LOOK_AGAIN_S = 1.0
+"""Until the cluster is asked again, in seconds: what the urgent job lacks, after a hold was seen (Slurm takes
+about three to look at a job that was changed), whether a checkpoint that is due is complete, or whether a job
+may start that waited for another one.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,9 +207,9 @@ def passed_on(
     for operation in operations:
         if not _may_be_passed_on(operation, cluster, timeouts):
             continue
-        if not any(_follows(job, operation) for job in cluster.waiting_urgent_jobs()):
+        if not any(_follows(job, operation, timeouts) for job in cluster.waiting_urgent_jobs()):
             continue
-        job = _next_job(operation, changed(cluster, operations=tuple(present.values())))
+        job = _next_job(operation, changed(cluster, operations=tuple(present.values())), timeouts)
         if job is None or not _has_room(operation, job, cluster):
             continue
         one = PassedOn(
@@ -215,21 +221,25 @@ def passed_on(
     return tuple(found)
 
 
-def awaits_next(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
-    """Whether the nodes stay held for a moment, since a job that may get them waits for another one still.
+def next_look_s(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> float | None:
+    """When to look again for a job that gets the nodes next, while they stay held for it. None: they go back.
 
-    Slurm looks at a dependency about a second after the job that has ended is gone.
+    A job that waits for another one is awaited for a moment: Slurm looks at a dependency about a second after
+    the job that has ended is gone. A job that is not submitted yet is awaited for `linger_s`, as long as no
+    other urgent job could use the nodes.
     """
-    return (
-        operation.phase is Phase.RETURNING
-        and operation.ended_s is not None
-        and cluster.now_s < operation.ended_s + timeouts.settle_s
-        and any(
-            job.blocked_by == ANOTHER_JOB and _is_alike(job, operation)
-            for job in cluster.waiting_urgent_jobs()
-        )
-        and _may_be_passed_on(operation, cluster, timeouts)
-    )
+    if operation.phase is not Phase.RETURNING or operation.ended_s is None:
+        return None
+    since_s = cluster.now_s - operation.ended_s
+    if since_s < timeouts.settle_s and any(
+        job.blocked_by == ANOTHER_JOB and _is_alike(job, operation) for job in cluster.waiting_urgent_jobs()
+    ):
+        look_s = cluster.now_s + LOOK_AGAIN_S
+    elif since_s < timeouts.linger_s and not _could_start(cluster):
+        look_s = operation.ended_s + timeouts.linger_s
+    else:
+        return None
+    return look_s if _may_be_passed_on(operation, cluster, timeouts) else None
 
 
 def was_passed_on(operation: Operation) -> bool:
@@ -264,30 +274,35 @@ def _may_be_passed_on(operation: Operation, cluster: Cluster, timeouts: Timeouts
     )
 
 
-def _next_job(operation: Operation, cluster: Cluster) -> Job | None:
+def _next_job(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Job | None:
     """The next job that could start now, and that no operation is for; tasks of the array come first. None:
     there is none.
     """
-    lacking = held_up(cluster)
-    served = {one.for_job_id for one in cluster.operations if one.phase is not Phase.CLOSED}
-    waiting = [
-        job
-        for job in cluster.waiting_urgent_jobs()
-        if _follows(job, operation)
-        and job.job_id not in lacking
-        and job.job_id not in served
-        and (job.eligible_s is None or job.eligible_s <= cluster.now_s)
-    ]
+    waiting = (job for job in _could_start(cluster) if _follows(job, operation, timeouts))
     return min(waiting, key=lambda job: _turn(job, operation), default=None)
 
 
-def _follows(job: Job, operation: Operation) -> bool:
+def _could_start(cluster: Cluster) -> list[Job]:
+    """The waiting urgent jobs that lack nothing but nodes, and that no operation is for."""
+    lacking = held_up(cluster)
+    served = {one.for_job_id for one in cluster.operations if one.phase is not Phase.CLOSED}
+    return [
+        job
+        for job in cluster.waiting_urgent_jobs()
+        if job.job_id not in lacking
+        and job.job_id not in served
+        and (job.eligible_s is None or job.eligible_s <= cluster.now_s)
+    ]
+
+
+def _follows(job: Job, operation: Operation, timeouts: Timeouts) -> bool:
     """Whether a waiting urgent job may have the nodes: it is a task of the same array, or could not start
-    before the job of the operation had its nodes.
+    before the job of the operation had its nodes. With `linger_s`, that may also be because it was submitted
+    later.
     """
     if _is_of_array(job, operation):
         return True
-    since_s = job.eligible_since_s
+    since_s = job.waits_since_s if timeouts.linger_s else job.eligible_since_s
     return since_s is not None and since_s > operation.opened_s and _is_alike(job, operation)
 
 

@@ -49,6 +49,9 @@ class Timeouts:
     pass_on_s: float = 14_400.0
     """Since the first task of an array was served: how long further tasks get its nodes, one after another,
     before the lenders do. 0: never."""
+    linger_s: float = 0.0
+    """After the end of an urgent job: how long its nodes stay held for the next job of its user, if no other
+    urgent job could use them. 0: not at all."""
 
 
 def observe_all(

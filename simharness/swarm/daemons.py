@@ -11,6 +11,7 @@ from makeway.daemon.control.permission import Permission
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.leader.leadership import Leadership
+from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import Limits, Placement
 from makeway.policies.registry import find
 from makeway.simharness.engine.cluster import SimCluster
@@ -146,6 +147,7 @@ class TwoDaemons:
             keep_snapshots=False,
             learn_durations=self._story.learns,
             limits=Limits(max_loss_node_hours_per_user_per_day=self._story.user_node_hours),
+            timeouts=Timeouts(linger_s=self._story.linger_s),
             commands_per_cycle=COMMANDS_PER_CYCLE,
             view_age_max_s=VIEW_AGE_MAX_S,
         )

@@ -69,6 +69,7 @@ def draw(
         poll_interval_s=random.choice((10.0, 30.0, 60.0)),
         learns=random.random() < 0.3,
         user_node_hours=random.choice((None, None, 2.0, 8.0, 30.0)),
+        linger_s=Random(f"linger:{seed}").choice((0.0, 0.0, 45.0, 900.0)),
     )
 
 

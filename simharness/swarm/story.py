@@ -124,6 +124,8 @@ class Story:
     """Whether measured durations of checkpoints replace declared ones, which are exact here."""
     user_node_hours: float | None = None
     """What the urgent jobs of one user may cost in a day. None: there is no limit of a user."""
+    linger_s: float = 0.0
+    """How long nodes stay held for the next urgent job when one has ended."""
 
     @property
     def clock_step_s(self) -> float:

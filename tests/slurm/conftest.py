@@ -103,6 +103,7 @@ class StartDaemon(Protocol):
         killing: Killing | None = None,
         lease_s: float | None = None,
         placements: str | None = None,
+        linger_s: float = 0.0,
     ) -> DaemonProcess: ...
 
 
@@ -122,6 +123,7 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
         killing: Killing | None = None,
         lease_s: float | None = None,
         placements: str | None = None,
+        linger_s: float = 0.0,
     ) -> DaemonProcess:
         daemon = DaemonProcess(
             slurm_world.cluster,
@@ -134,6 +136,7 @@ def start_daemon(slurm_world: SlurmWorld, tmp_path: Path) -> Iterator[StartDaemo
             killing=killing,
             lease_s=lease_s,
             placements=placements,
+            linger_s=linger_s,
         )
         started.append(daemon)
         guards.enter_context(daemon.guarded())

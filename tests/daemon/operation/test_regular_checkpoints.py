@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.daemon.operation.due import LOOK_AGAIN_S, regular_checkpoint_look_s
+from makeway.daemon.operation.due import regular_checkpoint_look_s
+from makeway.daemon.operation.handover import LOOK_AGAIN_S
 from makeway.policies.model import CheckpointSpec, Job, Method, Operation, Phase
 from tests.builders import running
 from tests.daemon.acting import NODES, held_operation, holding, requeue

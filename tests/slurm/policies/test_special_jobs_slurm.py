@@ -21,6 +21,7 @@ from tests.slurm.support.story import (
     works_again,
 )
 from tests.slurm.support.world import slurm_settings
+from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
 
@@ -141,6 +142,25 @@ def test_jobs_that_wait_for_each_other_follow_on_the_nodes_of_one_lender(
     third = story.submit(URGENT, 1, "urgent", *alike, f"--dependency=afterok:{second},afterany:{first}")
     chain = [first, second, third, story.submit(URGENT, 1, "urgent", *alike, "--dependency=singleton")]
     follow_on_the_nodes_of_one_lender(story, daemon, chain)
+
+
+def test_urgent_jobs_that_come_soon_after_each_other_have_the_nodes_of_one_lender(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    fill(story)
+    daemon = start_daemon(linger_s=30.0)
+    stream: list[str] = []
+    for _ in range(3):
+        stream.append(story.urgent_comes(1))
+        starts_on_the_held_nodes(story, daemon, stream[-1])
+        story.ends(stream[-1])
+        await_that("makeway sees its end", lambda: daemon.operations()[-1].ended_s is not None)
+        looks_again(daemon)
+    (lender,) = story.lenders()
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)
+    taken = [command.action for command in daemon.commands() if command.action.verb == "requeue"]
+    assert [(one.job_id, one.for_job_id) for one in taken] == [(lender, stream[0])]
 
 
 def test_no_job_leaves_for_one_whose_own_reservation_has_not_begun(

@@ -77,7 +77,7 @@ policy:
 poll_interval_s: {poll_interval_s}
 poke_gap_s: 0.1
 limits: {{min_runtime_s: 1}}
-timeouts: {{settle_s: {settle_s}, retry_s: 1}}
+timeouts: {{settle_s: {settle_s}, retry_s: 1, linger_s: {linger_s}}}
 journal: journal.sqlite
 socket: daemon.sock
 backoff_max_s: 1
@@ -203,6 +203,7 @@ class DaemonProcess:
         killing: Killing | None = None,
         lease_s: float | None = None,
         placements: str | None = None,
+        linger_s: float = 0.0,
     ) -> None:
         self.folder = folder
         self.config = folder / "makeway.yaml"
@@ -227,6 +228,7 @@ class DaemonProcess:
             "start_within_s": self.start_within_s,
             # Within it a job that left has to start again, before the next of the queue takes its nodes.
             "settle_s": min(10, round(limit_s(3.0))),
+            "linger_s": linger_s,
             # On a busy machine a daemon that is killed again and again takes longer. The jobs then have
             # longer to save, so that their grace is not over before the daemon is back. Not where slurmctld
             # is killed: what a job acknowledges meanwhile is lost.

@@ -131,6 +131,14 @@ def test_the_nodes_go_back_if_the_next_job_waits_on() -> None:
     assert slurm.runs("v")
 
 
+def test_the_nodes_go_back_at_once_if_everything_does() -> None:
+    slurm, _, loop = first_has_ended()
+    policy = find("none")
+    loop.reconfigure(policy, policy.config_type(), LoopSettings(mode=Mode.ACT, restoring=True))
+    loop.reconcile()
+    assert ("prioritise", "v") in slurm.calls
+
+
 def is_smaller(slurm: ChainCluster) -> None:
     slurm.change(SECOND, node_count=1)
 
