@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from traceback import extract_tb
 from typing import Generic, TypeVar
@@ -19,6 +20,8 @@ WATCH_S = 0.5
 """How often a worker looks whether the process that started it is there."""
 _ENDS_S = 5.0
 """How long the pool's thread is waited for at most, once its workers are killed."""
+_STARTS_S = 0.5
+"""How long the start of a thread is waited for at most."""
 _ORPHANED = 1
 
 
@@ -77,7 +80,8 @@ def spread(
     )
     failure: BaseException | None = None
     try:
-        places = {pool.submit(work, item): place for place, item in enumerate(items)}
+        with _interrupts_later():
+            places = {pool.submit(work, item): place for place, item in enumerate(items)}
         for done in as_completed(places):
             if done.cancelled():
                 continue
@@ -98,12 +102,36 @@ def spread(
         raise failure
 
 
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """An interrupt (Ctrl-C) that comes within the block counts at its end: one in the middle of a start can
+    leave the pool's thread with a lock that is never released.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # no interrupt comes here
+        return
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if came and callable(handler):
+        handler(came[0], None)
+
+
 def _await_others(before: frozenset[threading.Thread]) -> None:
     """Wait for the pool's thread, which the pool itself no longer does: it closes a pipe that Python's exit
-    still writes to. `before`: the threads that were there before the pool.
+    still writes to. `before`: the threads that were there before the pool. A thread that the interrupt has
+    caught in the middle of its start may run in a moment, or never.
     """
     for thread in threading.enumerate():
-        if thread not in before and not thread.daemon:
+        if thread in before or thread.daemon:
+            continue
+        limit_s = time.monotonic() + _STARTS_S
+        while thread.ident is None and time.monotonic() < limit_s:
+            time.sleep(0.01)
+        if thread.ident is not None:
             thread.join(_ENDS_S)
 
 
