@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import SimpleQueue
 from traceback import extract_tb
 from typing import Generic, TypeVar
 
@@ -66,7 +67,7 @@ def spread(
     Raises:
         KeyboardInterrupt: the user interrupted the work.
     """
-    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures import Future, ProcessPoolExecutor
 
     if workers == 1 or len(items) < 2:
         for place, item in enumerate(items):
@@ -79,18 +80,24 @@ def spread(
         min(workers, len(items)), max_tasks_per_child=1_000_000, initializer=_begin, initargs=(os.getpid(),)
     )
     failure: BaseException | None = None
+    # An interrupt comes while this process waits here, and leaves no lock locked. `as_completed` could.
+    ended = SimpleQueue[Future[ResultT]]()
     try:
         with _interrupts_later():
             places = {pool.submit(work, item): place for place, item in enumerate(items)}
-        for done in as_completed(places):
+            for future in places:
+                future.add_done_callback(ended.put)
+        for _ in places:
+            done = ended.get()
             if done.cancelled():
                 continue
             if (failed := done.exception()) is None:
                 yield places[done], done.result()
                 continue
             failure = failure or failed
-            for other in places:
-                other.cancel()
+            with _interrupts_later():
+                for other in places:
+                    other.cancel()
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         kill_children()
@@ -104,8 +111,8 @@ def spread(
 
 @contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """An interrupt (Ctrl-C) that comes within the block counts at its end: one in the middle of a start can
-    leave the pool's thread with a lock that is never released.
+    """An interrupt (Ctrl-C) that comes within the block counts at its end: in the middle of a call, it could
+    leave a lock locked that the pool's thread needs.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # no interrupt comes here
