@@ -226,7 +226,7 @@ def next_look_s(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> f
 
     A job that waits for another one is awaited for a moment: Slurm looks at a dependency about a second after
     the job that has ended is gone. A job that is not submitted yet is awaited for `linger_s`, as long as no
-    other urgent job could use the nodes.
+    urgent job waits without room.
     """
     if operation.phase is not Phase.RETURNING or operation.ended_s is None:
         return None

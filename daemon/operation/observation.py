@@ -50,8 +50,8 @@ class Timeouts:
     """Since the first task of an array was served: how long further tasks get its nodes, one after another,
     before the lenders do. 0: never."""
     linger_s: float = 0.0
-    """After the end of an urgent job: how long its nodes stay held for the next job of its user, if no other
-    urgent job could use them. 0: not at all."""
+    """After the end of an urgent job: how long its nodes stay held for the next job of its user, as long as
+    no urgent job waits without room. 0: not at all."""
 
 
 def observe_all(

@@ -14,8 +14,8 @@ from makeway.daemon.leader.pause import Pause
 from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import CPU, Job, JobKind, Limits, NodeState, Resources
 from makeway.policies.registry import find
-from tests.builders import pending
-from tests.daemon.control.arrays.array_cluster import ArrayCluster
+from tests.builders import pending, running
+from tests.daemon.control.arrays.array_cluster import LENDER, ArrayCluster
 
 LINGER_S = 40.0
 LINGERS = LoopSettings(mode=Mode.ACT, timeouts=Timeouts(linger_s=LINGER_S))
@@ -25,8 +25,8 @@ FIRST, SECOND = "11", "12"
 class StreamCluster(ArrayCluster):
     """A user submits an urgent job of two nodes when the one before has ended."""
 
-    def __init__(self) -> None:
-        super().__init__(tasks=())
+    def __init__(self, *others: Job) -> None:
+        super().__init__(*others, tasks=())
         self.submit(FIRST)
 
     def submit(self, job_id: str, node_count: int = 2, user: str | None = None) -> None:
@@ -154,7 +154,7 @@ def one_for_which_a_node_is_missing(slurm: StreamCluster) -> None:
 @pytest.mark.parametrize(
     "comes", [a_larger_one, a_smaller_one, one_of_another_user, one_for_which_a_node_is_missing]
 )
-def test_the_nodes_go_back_at_once_if_another_urgent_job_comes(
+def test_the_nodes_go_back_at_once_if_another_urgent_job_finds_no_room(
     comes: Callable[[StreamCluster], None],
 ) -> None:
     slurm, _, loop = first_has_ended()
@@ -162,6 +162,22 @@ def test_the_nodes_go_back_at_once_if_another_urgent_job_comes(
     comes(slurm)
     loop.reconcile()
     assert slurm.count("prioritise") == 1
+
+
+def test_they_stay_held_while_others_leave_for_another_urgent_job() -> None:
+    lenders = (LENDER, running("w", ("n3", "n4"), start_s=500.0))
+    slurm, journal = StreamCluster(*lenders), Journal(None)
+    loop = daemon(slurm, journal)
+    goes_on(slurm, loop)
+    slurm.end(FIRST)
+    loop.reconcile()
+    slurm.submit("21", user="other")
+    goes_on(slurm, loop, cycles=2)
+    assert (slurm.runs("21"), slurm.count("requeue"), slurm.count("prioritise")) == (True, 2, 0)
+    slurm.submit(SECOND)
+    goes_on(slurm, loop)
+    assert slurm.runs(SECOND)
+    assert slurm.count("requeue") == 2
 
 
 def without_a_licence(job: Job) -> Job:
