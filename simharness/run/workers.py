@@ -4,16 +4,19 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import SimpleQueue
 from traceback import extract_tb
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from makeway.adapters.command import kill_children
 from makeway.daemon.errors import UserError
 from makeway.policies.contract import PolicyError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ProcessPoolExecutor
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -67,7 +70,7 @@ def spread(
     Raises:
         KeyboardInterrupt: the user interrupted the work.
     """
-    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures import ProcessPoolExecutor
 
     if workers == 1 or len(items) < 2:
         for place, item in enumerate(items):
@@ -79,25 +82,8 @@ def spread(
     pool = ProcessPoolExecutor(
         min(workers, len(items)), max_tasks_per_child=1_000_000, initializer=_begin, initargs=(os.getpid(),)
     )
-    failure: BaseException | None = None
-    # An interrupt comes while this process waits here, and leaves no lock locked. `as_completed` could.
-    ended = SimpleQueue[Future[ResultT]]()
     try:
-        with _interrupts_later():
-            places = {pool.submit(work, item): place for place, item in enumerate(items)}
-            for future in places:
-                future.add_done_callback(ended.put)
-        for _ in places:
-            done = ended.get()
-            if done.cancelled():
-                continue
-            if (failed := done.exception()) is None:
-                yield places[done], done.result()
-                continue
-            failure = failure or failed
-            with _interrupts_later():
-                for other in places:
-                    other.cancel()
+        failure = yield from _by_pool(pool, work, items)
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         kill_children()
@@ -109,8 +95,33 @@ def spread(
         raise failure
 
 
+def _by_pool(
+    pool: "ProcessPoolExecutor", work: Callable[[ItemT], ResultT], items: Sequence[ItemT]
+) -> Generator[tuple[int, ResultT], None, BaseException | None]:
+    """See `spread`. Returns the first failure; None: there was none."""
+    failure: BaseException | None = None
+    # An interrupt comes while this process waits here, and leaves no lock locked. `as_completed` could.
+    ended: SimpleQueue[Future[ResultT]] = SimpleQueue()
+    with _interrupts_later():
+        places = {pool.submit(work, item): place for place, item in enumerate(items)}
+        for future in places:
+            future.add_done_callback(ended.put)
+    for _ in places:
+        done = ended.get()
+        if done.cancelled():
+            continue
+        if (failed := done.exception()) is None:
+            yield places[done], done.result()
+            continue
+        failure = failure or failed
+        with _interrupts_later():
+            for other in places:
+                other.cancel()
+    return failure
+
+
 @contextmanager
-def _interrupts_later() -> Iterator[None]:
+def _interrupts_later() -> Generator[None, None, None]:
     """An interrupt (Ctrl-C) that comes within the block counts at its end: in the middle of a call, it could
     leave a lock locked that the pool's thread needs.
     """
