@@ -19,7 +19,6 @@ from makeway.policies.common.holds import shortfall_set, site_begins_s
 from makeway.policies.common.notices import arrivals
 from makeway.policies.common.urgent_jobs import held_up
 from makeway.policies.model import (
-    ANOTHER_JOB,
     Checkpoint,
     Cluster,
     Ending,
@@ -232,7 +231,7 @@ def next_look_s(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> f
         return None
     since_s = cluster.now_s - operation.ended_s
     if since_s < timeouts.settle_s and any(
-        job.blocked_by == ANOTHER_JOB and _is_alike(job, operation) for job in cluster.waiting_urgent_jobs()
+        job.waits_for_another and _is_alike(job, operation) for job in cluster.waiting_urgent_jobs()
     ):
         look_s = cluster.now_s + LOOK_AGAIN_S
     elif since_s < timeouts.linger_s and not _could_start(cluster):

@@ -166,7 +166,7 @@ class Job:
     `node_count`."""
     blocked_by: str = ""
     """What a waiting job lacks besides nodes, such as a licence or `ANOTHER_JOB`: no eviction would make it
-    start. Empty: nothing is known."""
+    start. The cluster's own word for it may follow in brackets. Empty: nothing is known."""
     examined: bool = True
     """Whether the cluster has looked at the waiting job since it was last changed. False: what it lacks is
     not known yet."""
@@ -237,6 +237,11 @@ class Job:
     """What makeway has taken from it, as the cluster keeps it with the job. None: nothing."""
     past_sizes: tuple[PastSize, ...] = ()
     """The sizes that the present run had before `node_count`, the first one first. Empty: none is known."""
+
+    @property
+    def waits_for_another(self) -> bool:
+        """Whether it may start only after another job."""
+        return self.blocked_by.split(" (")[0] == ANOTHER_JOB
 
     @property
     def waits_since_s(self) -> float:

@@ -41,6 +41,13 @@ def test_since_when_an_urgent_job_waits(changes: dict[str, Any], waits_since_s: 
 
 
 @pytest.mark.parametrize(
+    ("reason", "waits"), [("Dependency", True), ("Licenses", False), ("Priority", False)]
+)
+def test_which_pending_job_waits_for_another_one(reason: str, waits: bool) -> None:
+    assert translated(replace(PENDING, reason=reason)).waits_for_another is waits
+
+
+@pytest.mark.parametrize(
     "changes",
     [
         {"reason": "Resources"},

@@ -29,7 +29,7 @@ class ChainCluster(ArrayCluster):
     def __init__(self, *others: Job) -> None:
         super().__init__(*others, tasks=())
         jobs = [pending(name, 2, kind=JobKind.ON_DEMAND, submit_s=990.0) for name in CHAIN]
-        waiting = [replace(job, blocked_by=ANOTHER_JOB) for job in jobs[1:]]
+        waiting = [replace(job, blocked_by=f"{ANOTHER_JOB} (Dependency)") for job in jobs[1:]]
         self.view = replace(self.view, jobs=(*self.view.jobs, jobs[0], *waiting))
 
     def look(self) -> None:
