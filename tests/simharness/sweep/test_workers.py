@@ -35,6 +35,10 @@ def test_an_interrupt_in_the_middle_of_the_start_of_a_thread_is_an_interrupt(
     starter.cancel()
 
 
+COMES: list[float] = []
+"""The items that were asked for."""
+
+
 class Interrupting(tuple[float, ...]):
     """Items of which the second one comes together with a Ctrl-C."""
 
@@ -44,9 +48,6 @@ class Interrupting(tuple[float, ...]):
                 signal.raise_signal(signal.SIGINT)
             COMES.append(item)
             yield item
-
-
-COMES: list[float] = []
 
 
 def test_an_interrupt_while_work_is_given_out_counts_when_all_of_it_is() -> None:

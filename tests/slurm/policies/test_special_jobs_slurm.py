@@ -53,19 +53,13 @@ def fill(story: Story, *options: str) -> None:
     story.works(first, *[story.submit(SAVES, 1, "saving") for _ in range(3)])
 
 
-def is_seen(daemon: DaemonProcess, urgent: str) -> bool:
-    """Whether makeway has seen that the urgent job runs. One that ends sooner could as well be cancelled."""
-    return any(one.for_job_id == urgent and one.started_s is not None for one in daemon.operations())
-
-
 def follow_on_the_nodes_of_one_lender(story: Story, daemon: DaemonProcess, jobs: list[str]) -> None:
-    """The urgent jobs run one after another. One worker leaves, for the first of them, and works again after
-    the last.
+    """The urgent jobs run one after another, some too briefly for makeway to see them run. One worker leaves,
+    for the first of them, and works again after the last.
     """
     story.urgent += jobs
     for job_id in jobs:
         starts_on_the_held_nodes(story, daemon, job_id)
-        await_that("makeway sees it run", lambda one=job_id: is_seen(daemon, one), daemon.log)  # type: ignore[misc]
         story.ends(job_id)
     (lender,) = story.lenders()
     works_again(story, daemon, lender)
