@@ -104,11 +104,22 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
         return task
     if task.progress is Progress.ISSUING:
         return _doubt(task, task.issued_s, cluster, jobs, timeouts)
-    gives = isinstance(task.action, Release | Prioritise | RestorePriority | RestoreLimit)
-    if gives and task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + timeouts.settle_s:
-        # Forgotten, or undone by others: it takes nothing from any job, so it may be asked for again.
-        return to_do_again(task)
-    return task
+    settled = task.progress is Progress.ACCEPTED and cluster.now_s >= task.issued_s + timeouts.settle_s
+    return to_do_again(task) if settled and _is_undone(task, jobs) else task
+
+
+def _is_undone(task: Task, jobs: Mapping[str, Job]) -> bool:
+    """Whether a command that was accepted a while ago, and that no snapshot shows, may be sent again: the
+    controller crashed and has forgotten it, or others have undone it.
+    """
+    match task.action:
+        case Release() | Prioritise() | RestorePriority() | RestoreLimit():
+            return True  # it takes nothing from any job
+        case Shrink() | Cancel():
+            # Both show at once: the job has its nodes in the memory of the controller alone.
+            return in_its_run(task, jobs.get(task.action.job_id))
+        case _:
+            return False
 
 
 def shows_nothing_new(operation: Operation, cluster: Cluster) -> bool:
