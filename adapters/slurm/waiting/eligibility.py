@@ -52,10 +52,14 @@ def reservation_lost(raw: RawJob) -> bool:
 
 
 def eligible_s(raw: RawJob, blocked_by: str, now_s: float) -> float | None:
-    """Before when a waiting job may not start. None: there is no such limit. `blocked_by`: see `Job`."""
+    """Before when a waiting job may not start. None: there is no such limit. `blocked_by`: see `Job`.
+
+    A job that was eligible when it was submitted is so now, also where the controller's clock is ahead of
+    `now_s`: makeway follows a system clock that was set forward slowly.
+    """
     if is_held(raw) or blocked_by:
         return NOT_BEFORE_S
-    if raw.eligible_s is None or raw.eligible_s <= now_s:
+    if raw.eligible_s is None or raw.eligible_s <= max(now_s, raw.submit_s):
         return None
     return raw.eligible_s
 

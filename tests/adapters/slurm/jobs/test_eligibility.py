@@ -40,6 +40,17 @@ def test_since_when_an_urgent_job_waits(changes: dict[str, Any], waits_since_s: 
     assert translated(raw).eligible_since_s is None, "of no other job"
 
 
+@pytest.mark.parametrize("ahead_s", [2.0, 3600.0])
+def test_an_urgent_job_may_start_although_the_controller_s_clock_is_ahead(ahead_s: float) -> None:
+    """It was eligible at its submission, which is over whatever the clocks say."""
+    submitted_s = NOW_S + ahead_s
+    raw = replace(PENDING, submit_s=submitted_s, eligible_s=submitted_s)
+    job = translated(raw, JobClass(name="u", kind=JobKind.ON_DEMAND))
+    assert (job.eligible_s, job.waits_since_s) == (None, submitted_s)
+    later = translated(replace(raw, reason="BeginTime", eligible_s=submitted_s + 1.0))
+    assert later.eligible_s == submitted_s + 1.0
+
+
 @pytest.mark.parametrize(
     ("reason", "waits"), [("Dependency", True), ("Licenses", False), ("Priority", False)]
 )
