@@ -58,7 +58,7 @@ class LeastPriceConfig:
     vital_accounts: frozenset[str] = frozenset()
     """The same for accounts."""
     vital_qos: frozenset[str] = frozenset()
-    """The same for QOS."""
+    """The same for QOS. A job that asks for several has to have vital ones alone."""
     checkpoints: Literal["serial", "parallel"] = "serial"
     """Whether requested checkpoints are planned one after another, or all at once, each as long as alone.
     parallel: more jobs can save their work, if the file system has room for it; else they lose it."""
@@ -98,4 +98,5 @@ class LeastPriceConfig:
 
     def is_vital(self, job: Job) -> bool:
         """Whether the urgent job starts whatever it costs."""
-        return job.user in self.vital_users or job.account in self.vital_accounts or job.qos in self.vital_qos
+        by_qos = self.vital_qos.issuperset(job.qos.split(","))
+        return job.user in self.vital_users or job.account in self.vital_accounts or by_qos

@@ -149,7 +149,9 @@ class Job:
     user: str
     account: str = ""
     qos: str = ""
+    """A waiting job may ask for several, separated by commas: the cluster starts it by one of them."""
     partition: str = ""
+    """A waiting job may be in several, separated by commas."""
     node_count_min: int | None = None
     """Smallest size of a malleable job. None: `node_count`, it cannot shrink."""
     node_count_max: int | None = None

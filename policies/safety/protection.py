@@ -70,9 +70,10 @@ def hard_protection(job: Job, cluster: Cluster) -> Refusal | None:
         return Refusal.PROTECTED_USER
     if job.account in limits.protected_accounts:
         return Refusal.PROTECTED_ACCOUNT
-    if job.qos in limits.protected_qos:
+    # A waiting job may name several, of which the cluster chooses one.
+    if limits.protected_qos and not limits.protected_qos.isdisjoint(job.qos.split(",")):
         return Refusal.PROTECTED_QOS
-    if job.partition in limits.protected_partitions:
+    if limits.protected_partitions and not limits.protected_partitions.isdisjoint(job.partition.split(",")):
         return Refusal.PROTECTED_PARTITION
     return None
 

@@ -15,13 +15,15 @@ from makeway.policies.model import JobKind
 
 
 def with_counting_qos(raw: RawJob, classes: tuple[JobClass, ...]) -> RawJob:
-    """The job with the QOS that count: all, if each makes it urgent, else the first that does not.
+    """The job with the QOS first that counts for its class: any, if each makes it urgent, else the first that
+    does not.
 
     Slurm may start it by any of them. If one that is not urgent were among them, a user could have others
     leave for more jobs than the limits of the urgent one admit.
     """
     if "," not in raw.qos:
         return raw
-    each = [replace(raw, qos=name) for name in raw.qos.split(",")]
-    found = ((one, job_class(one, classes)) for one in each)
-    return next((one for one, of in found if of is None or of.kind is not JobKind.ON_DEMAND), raw)
+    names = raw.qos.split(",")
+    each = ((name, job_class(replace(raw, qos=name), classes)) for name in names)
+    counts = next((name for name, of in each if of is None or of.kind is not JobKind.ON_DEMAND), None)
+    return raw if counts is None else replace(raw, qos=",".join(dict.fromkeys((counts, *names))))

@@ -50,6 +50,8 @@ from tests.policies.gate.gate import (
         ({"account": "gold"}, {"protected_accounts": frozenset({"gold"})}, Refusal.PROTECTED_ACCOUNT),
         ({"qos": "vip"}, {"protected_qos": frozenset({"vip"})}, Refusal.PROTECTED_QOS),
         ({"partition": "gpu"}, {"protected_partitions": frozenset({"gpu"})}, Refusal.PROTECTED_PARTITION),
+        ({"qos": "vipers"}, {"protected_qos": frozenset({"vip"})}, None),
+        ({"partition": "cpu,gpus"}, {"protected_partitions": frozenset({"gpu"})}, None),
         ({"state": JobState.COMPLETING}, {}, Refusal.NOT_RUNNING),
         ({"state": JobState.SUSPENDED}, {}, Refusal.NOT_RUNNING),
         ({"state": JobState.SUSPENDED, "preemptible": False}, {}, Refusal.NOT_RUNNING),

@@ -29,15 +29,17 @@ LIMITS = "QOS=urgent(4) GrpJobs=1(1) GrpTRES=cpu=N(2) GrpTRESRunMins=cpu=N(0) Ac
     ("qos", "account", "counts"),
     [
         ("urgent", "physics", "urgent"),
-        ("normal,urgent", "physics", "normal"),
-        ("urgent,normal", "physics", "normal"),
+        ("normal,urgent", "physics", "normal,urgent"),
+        ("urgent,normal", "physics", "normal,urgent"),
         ("urgent,now", "physics", "urgent,now"),
-        ("normal,urgent", "chemistry", "normal"),
-        ("low,normal", "physics", "low"),
+        ("urgent,normal", "chemistry", "urgent,normal"),
+        ("low,normal", "physics", "low,normal"),
+        ("low,urgent,low", "physics", "low,urgent"),
         ("", "physics", ""),
     ],
 )
 def test_only_a_job_that_is_urgent_by_each_of_its_qos_is_urgent(qos: str, account: str, counts: str) -> None:
+    """The first QOS decides on the class. The others stay known: one may be protected."""
     raw = replace(PENDING, qos=qos, account=account)
     assert with_counting_qos(raw, CLASSES) == replace(raw, qos=counts)
 
