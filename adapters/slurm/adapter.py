@@ -32,7 +32,6 @@ from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails, tasks_left
-from makeway.adapters.slurm.resources.het_jobs import refusals
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
 from makeway.adapters.slurm.resources.submission import submission
@@ -50,6 +49,7 @@ from makeway.adapters.slurm.translate import (
 )
 from makeway.adapters.slurm.waiting.eligibility import with_reserved_starts
 from makeway.adapters.slurm.waiting.federation import not_bindable
+from makeway.adapters.slurm.waiting.served import first_read, not_read, not_served
 from makeway.policies.model import (
     Action,
     Cluster,
@@ -60,9 +60,6 @@ from makeway.policies.model import (
     Placement,
     Reserve,
 )
-
-_MOST_WAITING = 200
-"""Of so many waiting urgent jobs the details are read: 2 ms each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +77,8 @@ class _Read:
     """What waiting urgent jobs draw on; empty if they were not asked for."""
     excluded: Mapping[str, tuple[str, ...]]
     """The nodes that waiting urgent jobs exclude."""
+    not_read: Mapping[str, str]
+    """See `served.not_read`."""
 
 
 class SlurmCliAdapter:
@@ -163,7 +162,8 @@ class SlurmCliAdapter:
             licenses=read.licenses,
             limits=read.limits,
             details=read.details,
-            no_room=not_served(jobs, self._settings.classes)
+            no_room=dict(read.not_read)
+            | not_served(jobs, self._settings.classes)
             | not_bindable(jobs, self._client.number_in_federation),
             rules=rules,
             cron_jobs=self._cron_jobs,
@@ -318,7 +318,8 @@ class SlurmCliAdapter:
 
     def _read(self, jobs: list[RawJob], cluster: ClusterRecords | None = None) -> _Read:
         """Everything besides the list of jobs and what is known of the cluster, by one command or none."""
-        waiting = [job for job in jobs if self._waits_urgently(job)][:_MOST_WAITING]
+        all_waiting = [job for job in jobs if self._waits_urgently(job)]
+        waiting = first_read(all_waiting)
         by_id, all_jobs = self._holdings().to_ask(jobs)
         asked = (*by_id, *(job.job_id for job in waiting))
         licenses = any(job.licenses for job in waiting)
@@ -343,14 +344,16 @@ class SlurmCliAdapter:
         details = {job.job_id: told for job, told in found if told is not None}
         told, safe = sections.get("limits", []), self._client.known().starts_safely
         limits = self._limits.learn(told, records_read.partitions, waiting, safe=safe)
+        left = tasks_left(jobs, details)
         return _Read(
             nodes=records_read.nodes,
             partitions=records_read.partitions,
             reservations=records_read.reservations,
             licenses=parse_cluster.licenses(sections.get("licenses", []), command=command),
-            limits=replace(limits, tasks_left=tasks_left(jobs, details)),
+            limits=replace(limits, tasks_left=left),
             details=details,
             excluded={job.job_id: parse.excluded_nodes(sections.get(job.job_id, [])) for job in waiting},
+            not_read=not_read(all_waiting, waiting, left),
         )
 
     def _unknown(self, cluster: ClusterRecords | None) -> tuple[str, ...]:
@@ -375,11 +378,6 @@ class SlurmCliAdapter:
             return False
         found = job_class(job, self._settings.classes)
         return found is not None and found.kind is JobKind.ON_DEMAND
-
-
-def not_served(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> dict[str, str]:
-    """Why no room is made for heterogeneous jobs, by their ids: see `refusals`."""
-    return refusals((job, job_class(job, classes), state(job)) for job in jobs if job.heterogeneous)
 
 
 def _completed(

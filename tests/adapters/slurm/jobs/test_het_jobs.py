@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.times import NOT_BEFORE_S
-from makeway.adapters.slurm.adapter import not_served
+from makeway.adapters.slurm.waiting.served import not_served
 from makeway.policies.model import JobKind
 from tests.adapters.slurm.jobs.raw_jobs import ANY, PENDING, RUNNING, translated
 
