@@ -210,3 +210,19 @@ def require_durations(**settings: float) -> None:
     for name, value in settings.items():
         if not (math.isfinite(value) and value >= 0.0):
             raise ValueError(f"{name} is {value!r}; accepted: a number of seconds, not negative")
+
+
+LEAST_STEP_S = 0.001
+"""The finest resolution of time that a policy may have, in seconds: durations in steps are whole numbers of a
+computer's size.
+"""
+
+
+def require_step(step_s: float) -> None:
+    """Refuse a resolution of time that is none; for `__post_init__` of a policy's settings.
+
+    Raises:
+        ValueError: it is too fine, or not finite.
+    """
+    if not (math.isfinite(step_s) and step_s >= LEAST_STEP_S):
+        raise ValueError(f"step_s is {step_s!r}; accepted: a number of seconds, at least {LEAST_STEP_S:g}")

@@ -40,7 +40,7 @@ from makeway.policies.common.shrinking import spare_nodes
 from makeway.policies.common.urgent_jobs import urgency
 from makeway.policies.common.victims import VictimGroup, leavers, remembered_groups
 from makeway.policies.common.waiting import Waiting, serves_more, without_room
-from makeway.policies.contract import Policy, require_durations
+from makeway.policies.contract import Policy, require_durations, require_step
 from makeway.policies.eviction.components import joint_rules
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.joint.serving import jointly
@@ -114,8 +114,7 @@ class EvictionConfig:
             leave_s=self.leave_s,
             hold_slack_s=self.hold_slack_s,
         )
-        if not (math.isfinite(self.step_s) and self.step_s > 0.0):
-            raise ValueError(f"step_s is {self.step_s!r}; accepted: a positive number of seconds")
+        require_step(self.step_s)
         for name, value in (("aggregate_gb_s", self.aggregate_gb_s), ("node_gb_s", self.node_gb_s)):
             if not (math.isfinite(value) and value > 0.0):
                 raise ValueError(f"{name} is {value!r}; accepted: a positive number of GB per second")

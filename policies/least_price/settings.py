@@ -7,11 +7,10 @@ Differs from the paper:
     Urgent jobs have deadlines, and what a start may cost has a ceiling.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
-from makeway.policies.contract import require_durations
+from makeway.policies.contract import require_durations, require_step
 from makeway.policies.model import Job
 
 
@@ -84,8 +83,7 @@ class LeastPriceConfig:
             leave_s=self.leave_s,
             hold_slack_s=self.hold_slack_s,
         )
-        if not (math.isfinite(self.step_s) and self.step_s > 0.0):
-            raise ValueError(f"step_s is {self.step_s!r}; accepted: a positive number of seconds")
+        require_step(self.step_s)
         ceiling = self.ceiling_machine_hours
         for name, value in (
             ("ceiling_machine_hours", None if ceiling == "auto" else ceiling),

@@ -77,7 +77,7 @@ def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
     for urgent in urgents:
         due_s = high_priority_s(urgent.job, config)
         if urgent.operation is None and now_s < due_s:
-            later_s.append(due_s)
+            later_s += [due_s] if math.isfinite(due_s) else []
             continue
         proposal = _PlacementSearch.begin(commitments, urgent, due_s, config).proposal()
         commitments.add(proposal.actions)

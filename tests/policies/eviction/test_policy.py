@@ -357,6 +357,8 @@ def test_a_deadline_far_away_is_looked_at_more_coarsely(
     "wrong",
     [
         {"step_s": 0.0},
+        {"step_s": 1e-300},
+        {"step_s": float("nan")},
         {"margin_s": -1.0},
         {"start_within_s": float("inf")},
         {"hold_slack_s": float("nan")},

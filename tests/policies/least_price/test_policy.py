@@ -332,6 +332,8 @@ def test_after_the_deadline_a_job_may_save_its_work_but_no_start_waits(
         ("waiting_machine_hours", -2.0),
         ("budget_machine_hours", -0.1),
         ("step_s", 0.0),
+        ("step_s", 1e-300),
+        ("step_s", math.inf),
         ("leave_s", math.inf),
     ],
 )

@@ -1,5 +1,6 @@
 """Policy "wcjs": which jobs get high priority, which placement is cleared, which jobs are not preempted."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
@@ -28,7 +29,7 @@ from makeway.policies.model import (
     Reserve,
 )
 from makeway.policies.wcjs.cost import WcjsConfig, cost
-from makeway.policies.wcjs.policy import SHOWN, decide
+from makeway.policies.wcjs.policy import SHOWN, WCJS, decide
 from tests.policies.crowds import crowds, placed_crowds
 
 NOW_S = 10_000.0
@@ -69,6 +70,15 @@ def test_below_its_threshold_a_job_waits_and_the_decision_says_until_when(
     other = waiting("v", 1, walltime_s=3600.0, submit_s=NOW_S - 600.0)
     decision = decide(cluster_of(1, running("a", "n0"), early, other), config)
     assert (decision.actions, decision.rationale, decision.again_s) == ((), (), NOW_S + 1.0)
+
+
+@pytest.mark.parametrize("threshold", [math.inf, 1e308])
+def test_a_threshold_that_is_never_reached_is_waited_for_without_an_instant(
+    threshold: float, cluster_of: ClusterOf, waiting: JobOf
+) -> None:
+    cluster = cluster_of(1, waiting("u", 1, walltime_s=3600.0))
+    decision = WCJS.decision(cluster, WcjsConfig(urgent_narrow_short=threshold))
+    assert (decision.actions, decision.again_s) == ((), None)
 
 
 def test_a_free_placement_is_taken_and_no_job_leaves(
