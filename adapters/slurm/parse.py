@@ -284,9 +284,9 @@ def _only_gres(text: str) -> tuple[Gres, ...]:
     return gres(",".join(part for part in text.split(",") if part.startswith("gres")))
 
 
-def _number(text: str) -> int:
-    """A number. 0: the field has none, as 22.05 and later write in several ways."""
-    return int(text) if text.isascii() and text.isdigit() and int(text) < _NO_NUMBER else 0
+def _number(text: str, below: int = _NO_NUMBER) -> int:
+    """A number. 0: the field has none, as 22.05 and later write in several ways, or one from `below` on."""
+    return int(text) if text.isascii() and text.isdigit() and int(text) < below else 0
 
 
 def _one_gres(text: str) -> Gres:
@@ -327,7 +327,7 @@ def job_of(cells: Iterable[str], fields: tuple[str, ...]) -> RawJob:
         gres_per_task=_only_gres(row["tres-per-task"]),
         gres_per_socket=gres(row["tres-per-socket"]),
         **for_each_gpu(row["mem-per-tres"], row["cpus-per-tres"]),
-        task_count=max(1, _number(row["numtasks"])),
+        task_count=max(1, _number(row["numtasks"], below=0xFFFF_FFFE)),  # it has 32 bits
         cpus_per_task=max(1, _number(row["cpus-per-task"])),
         tasks_per_node=_number(row["ntpernode"]),
         licenses=_text(row["Licenses"]),
