@@ -37,7 +37,7 @@ from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.settings import Placing, Price, SlurmSettings
-from makeway.adapters.slurm.topology import placements
+from makeway.adapters.slurm.topology import Topology
 from makeway.adapters.slurm.translate import (
     TranslatedJobs,
     Translator,
@@ -57,7 +57,6 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     LeaderLease,
-    Placement,
     Reserve,
 )
 
@@ -112,7 +111,7 @@ class SlurmCliAdapter:
         self._commands = SlurmCommands(self._client, now, self._notices)
         self._leases = SlurmLeases(self._client)
         self._sleeping = SleepingNodes(self._client)
-        self._placements: tuple[Placement, ...] | None = None
+        self._topology = Topology(lambda: self._client.run(build.show_topology()))
         self._limits = LimitsReader(self._client.qos_rules)
         self._known: Controller | None = None
         """What the configuration said at the last snapshot. None: there was none."""
@@ -176,7 +175,7 @@ class SlurmCliAdapter:
             actions=known.capabilities.actions,
             recomputes_priority=known.capabilities.recomputes_priority,
             reservation_prefix=prefix,
-            placements=self._placing(),
+            placements=self._topology.placements(known) if self._in_placements else (),
             leader_leases=tuple(leases.values()),
         )
         check_whole(cluster, build.show_cluster())
@@ -261,12 +260,10 @@ class SlurmCliAdapter:
         self._known = known
         return first
 
-    def _placing(self) -> tuple[Placement, ...]:
-        """The switches or blocks, read once; none where any nodes serve."""
-        if self._placements is None:
-            wanted = self._settings.placements is Placing.TOPOLOGY
-            self._placements = placements(self._client.run(build.show_topology())) if wanted else ()
-        return self._placements
+    @property
+    def _in_placements(self) -> bool:
+        """Whether the switches or blocks are read, of which one serves a job."""
+        return self._settings.placements is Placing.TOPOLOGY
 
     def _holdings(self) -> Holdings:
         """What is known of running jobs, from one snapshot to the next."""

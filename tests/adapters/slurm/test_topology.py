@@ -5,6 +5,7 @@ import pytest
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm import build
+from makeway.adapters.slurm.access import CONFIGURATION_KNOWN_S
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.settings import Placing, SlurmSettings
 from makeway.adapters.slurm.topology import placements
@@ -50,6 +51,41 @@ def test_a_switch_without_nodes_is_none() -> None:
 def test_what_is_no_topology_is_unreadable(stdout: str, stderr: str, words: str) -> None:
     with pytest.raises(Unreadable, match=words):
         placements(told(stdout, stderr))
+
+
+SMALLER = "SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[1-2]\n"
+SILENT = "slurm_load_topo: Unable to contact slurm controller (connect failure)"
+
+
+@pytest.mark.parametrize(
+    ("again", "names", "asked"),
+    [
+        ((0, SMALLER, ""), ["s1"], 2),
+        ((1, "", SILENT), ["s1", "s2", "top"], 3),
+        ((0, "", "No topology information available"), ["s1", "s2", "top"], 2),
+    ],
+    ids=["changed", "no answer", "unreadable"],
+)
+def test_the_adapter_reads_it_again_with_the_configuration(
+    again: tuple[int, str, str], names: list[str], asked: int
+) -> None:
+    """Nodes that are added to a switch would serve no job until the daemon is started again."""
+    text = (CAPTURED / "24.11" / "topology-tree.txt").read_text()
+    slurm, clock_s = FakeSlurm(script=((0, text, ""), again)), [0.0]
+    adapter = SlurmCliAdapter(
+        SlurmSettings(placements=Placing.TOPOLOGY),
+        runner=slurm,
+        now=lambda: 0.0,
+        clock=lambda: clock_s[0],
+    )
+    first = adapter.snapshot()
+    clock_s[0] += CONFIGURATION_KNOWN_S
+    second, third = adapter.snapshot(), adapter.snapshot()
+    assert [one.name for one in first.placements] == ["s1", "s2", "top"]
+    assert [one.name for one in second.placements] == names
+    assert third.placements is second.placements
+    # After a silence the configuration is read again.
+    assert slurm.calls.count(build.show_topology()) == asked
 
 
 def test_the_adapter_reads_it_once_and_only_if_it_is_wanted() -> None:
