@@ -63,6 +63,7 @@ from makeway.policies.model import (
     Requeue,
     changed,
 )
+from makeway.policies.safety.prices import START_WITHIN_S
 
 _ANSWERS = {Progress.REFUSED: Ending.REJECTED, Progress.GONE: Ending.ENDED_ITSELF}
 
@@ -182,8 +183,7 @@ def _make_way(operation: Operation, cluster: Cluster, timeouts: Timeouts, *, ren
             if job.state is not JobState.PENDING:
                 return operation
             # A node failed under it, or a controller that crashed forgot its start: it needs its nodes still.
-            operation = changed(operation, phase=Phase.MAKING_ROOM, started_s=None)
-            return _make_way(operation, cluster, timeouts, renew=renew)
+            return _make_way(_waiting_again(operation, job, timeouts), cluster, timeouts, renew=renew)
         case Phase.RETURNING:
             if _waits_again(operation, job, cluster):
                 return _take_up_again(operation, cluster)
@@ -192,6 +192,21 @@ def _make_way(operation: Operation, cluster: Cluster, timeouts: Timeouts, *, ren
             return operation
         case _:
             assert_never(operation.phase)
+
+
+def _waiting_again(operation: Operation, job: Job, timeouts: Timeouts) -> Operation:
+    """The operation, whose job ran and waits again. If its time to start begins anew, because it was
+    requeued, it is waited for as long as at first.
+    """
+    within_s = START_WITHIN_S if job.start_within_s is None else job.start_within_s
+    deadline_s = max(operation.deadline_s, job.waits_since_s + within_s)
+    return changed(
+        operation,
+        phase=Phase.MAKING_ROOM,
+        started_s=None,
+        deadline_s=deadline_s,
+        give_up_s=max(operation.give_up_s, deadline_s + timeouts.give_up_after_s),
+    )
 
 
 def _await_arrival(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Operation:
