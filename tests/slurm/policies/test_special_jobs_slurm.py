@@ -1,5 +1,6 @@
 """Urgent jobs that are more, or need more, than one request for nodes, on a real Slurm."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +9,7 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.support.daemon import DaemonProcess
+from tests.slurm.support.daemon import BRIEF_S, DaemonProcess
 from tests.slurm.support.neighbours import looks_again, waits_and_none_leaves
 from tests.slurm.support.story import (
     SAVES,
@@ -142,6 +143,37 @@ def test_jobs_that_wait_for_each_other_follow_on_the_nodes_of_one_lender(
     third = story.submit(URGENT, 1, "urgent", *alike, f"--dependency=afterok:{second},afterany:{first}")
     chain = [first, second, third, story.submit(URGENT, 1, "urgent", *alike, "--dependency=singleton")]
     follow_on_the_nodes_of_one_lender(story, daemon, chain)
+
+
+def test_an_urgent_job_that_is_requeued_keeps_its_nodes(story: Story, start_daemon: StartDaemon) -> None:
+    """Slurm delays its next start for two minutes. It has run for longer than it would be waited for."""
+    fill(story)
+    daemon = start_daemon(start_within_s=BRIEF_S)
+    daemon.stop()
+    daemon.config.write_text(
+        daemon.config.read_text().replace("timeouts: {", "timeouts: {give_up_after_s: 0, ")
+    )
+    daemon.start()
+    urgent = story.urgent_comes(1)
+    starts_on_the_held_nodes(story, daemon, urgent)
+    (operation,) = daemon.operations()
+    await_that(
+        "the operation would be given up",
+        lambda: time.time() > operation.give_up_s,
+        daemon.log,
+        waits_s=daemon.start_within_s,
+    )
+    story.world.cluster.run("scontrol", "requeue", urgent)
+    await_that("it waits again", lambda: story.state(urgent) == "PENDING", story.explain(daemon))
+    looks_again(daemon)
+    (lender,) = story.lenders()
+    assert (story.state(urgent), story.state(lender), len(story.reservations())) == ("PENDING", "PENDING", 1)
+    story.world.cluster.run("scontrol", "update", f"JobId={urgent}", "StartTime=now+3seconds")
+    starts_on_the_held_nodes(story, daemon, urgent)
+    story.ends(urgent)
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)
+    assert story.restarts(lender) == 1
 
 
 def test_urgent_jobs_that_come_soon_after_each_other_have_the_nodes_of_one_lender(
