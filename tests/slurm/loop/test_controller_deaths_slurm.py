@@ -14,7 +14,12 @@ from makeway.policies.model import NodeState
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.controller import controller_restarted
 from tests.slurm.support.daemon import Killing
-from tests.slurm.support.story import Story, makes_room_and_gives_it_back
+from tests.slurm.support.story import (
+    Story,
+    makes_room_and_gives_it_back,
+    nothing_is_left,
+    starts_on_the_held_nodes,
+)
 
 pytestmark = pytest.mark.slurm
 
@@ -42,14 +47,7 @@ def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: K
     """
     story.fill()
     came_s = time.monotonic()
-    urgent = story.urgent_comes()
-    # What is younger than its last save, slurmctld forgets when it is killed; that is not to be the urgent
-    # job itself.
-    story.world.cluster.stop_controller()
-    story.world.cluster.start_controller()
-    story.world.wait(
-        lambda cluster: all(node.state is NodeState.UP for node in cluster.nodes), "the nodes have reported"
-    )
+    urgent = saved_urgent_job(story)
     daemon = start_daemon(killing=killing, waited_s=time.monotonic() - came_s)
     with controller_restarted(story.world.cluster):
         try:
@@ -63,6 +61,41 @@ def test_slurmctld_is_killed(story: Story, start_daemon: StartDaemon, killing: K
             f"scontrol_update_JobId_{urgent}_ReservationName",
             story.deletion_of_hold(urgent),
         }
+
+
+def saved_urgent_job(story: Story) -> str:
+    """An urgent job comes. What is younger than its last save, slurmctld forgets when it is killed; that is
+    not to be the urgent job itself.
+    """
+    urgent = story.urgent_comes()
+    story.world.cluster.stop_controller()
+    story.world.cluster.start_controller()
+    story.world.wait(
+        lambda cluster: all(node.state is NodeState.UP for node in cluster.nodes), "the nodes have reported"
+    )
+    return urgent
+
+
+@pytest.mark.one_release(on="22.05")
+def test_a_shrink_that_slurmctld_has_forgotten_is_sent_again(story: Story, start_daemon: StartDaemon) -> None:
+    """It has accepted the shrink, and no snapshot has shown it."""
+    worker = story.fill_malleable()
+    came_s = time.monotonic()
+    urgent = saved_urgent_job(story)
+    step = "scontrol_update_JobId_*_NodeList"
+    killing = Killing(target="controller", when="after", step=step, saved=True)
+    waited_s = time.monotonic() - came_s
+    daemon = start_daemon(policy="n-spaa", killing=killing, waited_s=waited_s)
+    with controller_restarted(story.world.cluster):
+        try:
+            starts_on_the_held_nodes(story, daemon, urgent)
+            answers = [one.outcome for one in daemon.commands() if one.action.verb == "shrink"]
+            assert answers == ["accepted", "accepted"]
+            story.ends(urgent)
+            story.sizes[worker] = len(story.nodes(worker))  # on 22.05 no job grows
+            nothing_is_left(story, daemon)
+        finally:
+            daemon.stop()
 
 
 @pytest.mark.one_release(on="24.11")
