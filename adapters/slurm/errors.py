@@ -33,6 +33,8 @@ _NO_ANSWER = (
     "Slurmctld is not running",
     "not in a usable state",
 )
+_WAITED_IN_VAIN = ("Pending job allocation", "Unable to allocate resources: Connection timed out")
+"""What salloc --immediate says that got no nodes in time: slurmctld has answered it, and its job is gone."""
 _OVER = (
     "Invalid job id specified",
     "Job has already finished",
@@ -106,6 +108,8 @@ def refusal(done: CompletedCommand) -> AdapterError:
     if done.returncode < 0:
         # The client was killed, as at the stop of the service: slurmctld may have got the command.
         return Unavailable(f"{message} (ended by signal {-done.returncode})")
+    if all(part in words for part in _WAITED_IN_VAIN):
+        return Rejected(message)
     if any(part in words for part in _NO_ANSWER):
         return Unavailable(message)
     if any(part in words for part in _LATER):

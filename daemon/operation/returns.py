@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import filterfalse
 from typing import assert_never
 
+from makeway.policies.common.holds import site_set
 from makeway.policies.model import (
     Action,
     Cancel,
@@ -96,7 +97,7 @@ def missing_returns(operation: Operation, cluster: Cluster, reason: Reason) -> t
     for task in operation.tasks:
         lender = jobs.get(task.action.job_id)
         if lender is not None and _still_lent(task, lender, cluster):
-            action = _return_of(operation, task, cluster, reason)
+            action = _return_of(operation, task, lender, cluster, reason)
             if action is not None and (action.verb, action.job_id) not in asked:
                 actions.append(action)
                 asked.add((action.verb, action.job_id))
@@ -146,7 +147,7 @@ def about_to_start(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> boo
 
 
 def _return_of(
-    operation: Operation, task: Task, cluster: Cluster, reason: Reason
+    operation: Operation, task: Task, lender: Job, cluster: Cluster, reason: Reason
 ) -> Expand | Prioritise | None:
     """What gives a lender back what one task took from it. None: nothing can."""
     if not isinstance(task.action, Shrink):
@@ -156,7 +157,7 @@ def _return_of(
             policy=operation.policy,
             reason=reason,
         )
-    nodes = _nodes_to_return(operation, task, cluster)
+    nodes = _nodes_to_return(operation, task, lender, cluster)
     if "expand" not in cluster.actions or not nodes:
         return None
     return Expand(
@@ -197,15 +198,26 @@ def _given(nodes: tuple[str, ...], kept: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(filterfalse(frozenset(kept).__contains__, nodes))
 
 
-def _nodes_to_return(operation: Operation, task: Task, cluster: Cluster) -> tuple[str, ...]:
-    """The nodes that a shrunk job gave up and that may go back to it: up, not held and not
-    kept for another job.
+def _nodes_to_return(operation: Operation, task: Task, lender: Job, cluster: Cluster) -> tuple[str, ...]:
+    """The nodes that a shrunk job gave up and that may go back to it: up, not held, and not kept for another
+    job, now or by the site before the lender has to end.
     """
     sets = cluster.node_sets()
-    others = sets.union(
-        reservation.nodes for reservation in cluster.reservations if reservation.name != operation.reservation
+    holds = sets.union(
+        reservation.nodes
+        for reservation in cluster.reservations
+        if reservation.by_makeway and reservation.name != operation.reservation
     )
-    return sets.among(lent_nodes(task), sets.up & ~cluster.held_set() & ~others)
+    return sets.among(
+        lent_nodes(task), sets.up & ~cluster.held_set() & ~holds & ~kept_by_site(lender, cluster)
+    )
+
+
+def kept_by_site(job: Job, cluster: Cluster) -> int:
+    """The nodes that the site has reserved before a running job has to end, as a set of `node_sets`: the
+    cluster lets it have none of them.
+    """
+    return site_set(cluster, math.inf if job.latest_end_s is None else job.latest_end_s)
 
 
 def _may_be_held(operation: Operation, cluster: Cluster) -> bool:

@@ -7,6 +7,7 @@ or is an old one, or the operation is over and something could not be given back
 from dataclasses import replace
 from math import ceil
 
+from makeway.daemon.operation.returns import kept_by_site
 from makeway.policies.model import (
     Cluster,
     Expand,
@@ -89,8 +90,13 @@ def _turn(
 
 
 def _nodes(job: Job, lost: LostNodes, cluster: Cluster, policy: str, free: list[str]) -> Expand | None:
-    """A shrunk job grows by the free nodes that may serve it."""
-    eligible = [name for name in free if job.eligible_nodes is None or name in job.eligible_nodes]
+    """A shrunk job grows by the free nodes that may serve it until it has to end."""
+    sets, barred = cluster.node_sets(), kept_by_site(job, cluster)
+    eligible = [
+        name
+        for name in free
+        if (job.eligible_nodes is None or name in job.eligible_nodes) and not sets.has(barred, name)
+    ]
     nodes = tuple(eligible[: lost.node_count - job.node_count])
     if not nodes or job.kind is not JobKind.MALLEABLE or "expand" not in cluster.actions:
         return None

@@ -6,6 +6,8 @@ from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable
 from makeway.adapters.slurm.errors import in_use, refusal, unknown_reservation
 
+PENDING = "salloc: Pending job allocation 3 salloc: job 3 queued and waiting for resources"
+
 
 def failed(stderr: str, stdout: str = "") -> CompletedCommand:
     return CompletedCommand(argv=("scontrol", "update"), returncode=1, stdout=stdout, stderr=stderr)
@@ -31,6 +33,9 @@ def failed(stderr: str, stdout: str = "") -> CompletedCommand:
         ("Requested operation is presently disabled for job 17", Rejected),
         ("Error creating the reservation: Requested reservation overlaps with another reservation", Rejected),
         ("Access/permission denied for job 5", Rejected),
+        (f"{PENDING} salloc: error: Unable to allocate resources: Connection timed out", Rejected),
+        ("salloc: error: Unable to allocate resources: Connection timed out", Unavailable),
+        (f"{PENDING} salloc: error: Unable to contact slurm controller (connect failure)", Unavailable),
     ],
 )
 def test_what_words_mean(words: str, error: type[AdapterError]) -> None:

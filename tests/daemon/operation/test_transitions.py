@@ -25,6 +25,7 @@ from makeway.policies.model import (
     Reason,
     Release,
     Requeue,
+    Reservation,
 )
 from tests.builders import cluster, held, node_names, pending, running, urgent
 from tests.daemon.acting import (
@@ -257,7 +258,7 @@ def test_a_shrunk_lender_grows_back_before_the_hold_ends() -> None:
     assert advance(operation, grown, PATIENCE).phase is Phase.CLOSED
 
 
-@pytest.mark.parametrize("why", ["drained", "another job", "another reservation"])
+@pytest.mark.parametrize("why", ["drained", "another job", "another reservation", "maintenance"])
 def test_a_shrunk_lender_gets_no_node_that_is_not_to_be_had(why: str) -> None:
     view = after_view(running("v", ("n1",)))
     if why == "drained":
@@ -265,11 +266,28 @@ def test_a_shrunk_lender_gets_no_node_that_is_not_to_be_had(why: str) -> None:
         view = replace(view, nodes=(*view.nodes[:2], drained, view.nodes[3]))
     elif why == "another job":
         view = replace(view, jobs=(*view.jobs, running("w", ("n3",))))
+    elif why == "maintenance":
+        view = replace(view, reservations=(*view.reservations, maintenance(35_999.0)))
     else:
         view = replace(view, reservations=(*view.reservations, held("w", ("n3",))))
     (expand, _) = due(advance(shrunk_operation(), view, PATIENCE), view)
     assert isinstance(expand, Expand)
     assert expand.nodes == ("n2", "n4")
+
+
+def maintenance(begins_s: float) -> Reservation:
+    """The time limit of the lender ends 36,000 s after its start."""
+    return Reservation(name="site", nodes=("n3",), start_s=begins_s, end_s=begins_s + 3600.0)
+
+
+@pytest.mark.parametrize("begins_s", [36_000.0, 1e6, -1e4])
+def test_a_shrunk_lender_gets_nodes_that_the_site_reserves_only_after_its_end(begins_s: float) -> None:
+    """Most of the time some maintenance is planned."""
+    view = after_view(running("v", ("n1",)))
+    view = replace(view, reservations=(*view.reservations, maintenance(begins_s)))
+    (expand, _) = due(advance(shrunk_operation(), view, PATIENCE), view)
+    assert isinstance(expand, Expand)
+    assert expand.nodes == ("n2", "n3", "n4")
 
 
 @pytest.mark.parametrize("held_still", [True, False])

@@ -56,6 +56,20 @@ def test_an_allocation_that_cannot_be_merged_is_cancelled() -> None:
 
 
 @pytest.mark.usefixtures("as_root")
+def test_growth_for_which_there_are_no_nodes_is_refused() -> None:
+    """Until now it counted as a command without an answer, of which five stop makeway for an hour."""
+    waited = (
+        "salloc: Pending job allocation 44\nsalloc: job 44 queued and waiting for resources\nsalloc: error: "
+        "Unable to allocate resources: Connection timed out\n"
+    )
+    slurm = FakeSlurm(RUNNING, script=(OK, (1, "", waited)))
+    with pytest.raises(Rejected, match="queued and waiting") as refused:
+        adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation="mw_1"))
+    assert not refused.value.retryable
+    assert slurm.acts == [build.admit("mw_1", "1000"), ALLOCATE]
+
+
+@pytest.mark.usefixtures("as_root")
 def test_an_allocation_that_was_left_over_is_used() -> None:
     """Its maker died, or was not heard, between the allocation and the merge."""
     left = RUNNING | {"JobArrayID": "43", "Name": build.EXPANDER_NAME, "BatchFlag": "0", "NodeList": "n3"}

@@ -17,6 +17,7 @@ from makeway.policies.model import (
     LostNodes,
     Prioritise,
     Reason,
+    Reservation,
     RestoreLimit,
     TakenFromJob,
 )
@@ -118,6 +119,19 @@ def test_a_shrunk_job_grows_by_free_nodes() -> None:
     assert given(replace(view, reservations=(held("u", EIGHT[3:]),))) == ()
     assert given(replace(view, actions=view.actions - {"expand"})) == ()
     assert given(cluster(8, shrunk(), urgent("other", 2))) == ()
+
+
+@pytest.mark.parametrize(
+    ("begins_s", "nodes"), [(100.0 + RAISED_S - 1.0, EIGHT[5:8]), (100.0 + RAISED_S, EIGHT[3:6])]
+)
+def test_a_shrunk_job_gets_no_node_that_the_site_needs_before_its_end(
+    begins_s: float, nodes: tuple[str, ...]
+) -> None:
+    """Slurm would let it wait for the node, and answer only after some seconds."""
+    site = Reservation(name="site", nodes=EIGHT[3:5], start_s=begins_s, end_s=1e6)
+    (action,) = given(cluster(8, shrunk(), reservations=(site,)))
+    assert isinstance(action, Expand)
+    assert action.nodes == nodes
 
 
 def test_a_job_with_all_its_nodes_pays_for_the_time_without_them_alone() -> None:
