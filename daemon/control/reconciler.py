@@ -37,7 +37,7 @@ from makeway.daemon.operation.observed import close_observed
 from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.tasks import planned_places, without_times_to_come
 from makeway.daemon.operation.transitions import advance
-from makeway.policies.contract import Policy
+from makeway.policies.contract import Policy, PolicyError
 from makeway.policies.model import (
     Cluster,
     Decision,
@@ -98,8 +98,7 @@ class Reconciler:
         self._silent, self._completing = SilentNodes(), CompletingJobs()
         self._quiet = QuietCycles(journal)
         self._next = NextCycle()
-        # Which jobs ran in the last snapshot, so that runs are seen to end; only what is learned of users
-        # depends on it.
+        # Which jobs ran in the last snapshot: only what is learned of users depends on it.
         self._ran: dict[str, Job] = {}
         self._resumed = ResumedJobs()
         self._lost_holds = LostHolds(journal.last_hold)
@@ -145,7 +144,7 @@ class Reconciler:
 
         # 3. The policy decides on that view alone.
         began, cpu_s = time.perf_counter(), self._cpu_s(seen)
-        decision = self._policy.decision(cluster, self._policy_config)
+        decision = self._decided(cluster, read_began_s)
         decision_s, decision_cpu_s = time.perf_counter() - began, self._cpu_s(seen) - cpu_s
 
         # 4. What the arbiter lets pass becomes operations.
@@ -181,9 +180,7 @@ class Reconciler:
         return self._quiet.noted(seen, decision, complete, self._policy, self._settings)
 
     def wakeup_s(self, now_s: float, poll_interval_s: float) -> float | None:
-        """The next instant at which time alone makes something due. None: only a change of the
-        cluster does.
-        """
+        """The next instant at which time alone makes something due. None: only a change of the cluster."""
         under_way = self._journal.open_operations()
         return self._next.wakeup_s(under_way, now_s, poll_interval_s, self._settings.timeouts)
 
@@ -352,22 +349,23 @@ class Reconciler:
             return opening, reports
         return changed(opening, operations=opening.operations + clean_up), reports
 
+    def _decided(self, cluster: Cluster, read_began_s: float) -> Decision:
+        """What the policy decides. If it cannot, what is to be given back is sent all the same."""
+        try:
+            return self._policy.decision(cluster, self._policy_config)
+        except PolicyError:
+            self._send_due(cluster, read_began_s, takes=False)
+            raise
+
     def _send_due(
-        self, cluster: Cluster, read_began_s: float
+        self, cluster: Cluster, read_began_s: float, *, takes: bool = True
     ) -> tuple[tuple[ActionReport, ...], tuple[Deferred, ...]]:
         """Send what is due of all operations. Returns what became of it, and what has to wait."""
         if not any(map(planned_places, self._journal.open_operations())):
             return (), ()
-        sending = Sending(
-            self._executor,
-            self._journal,
-            cluster,
-            self._present,
-            read_began_s,
-            self._clock,
-            self._permission,
-        )
-        sending.send()
+        known = (self._executor, self._journal, cluster, self._present)
+        sending = Sending(*known, read_began_s, self._clock, self._permission)
+        sending.send(takes=takes)
         return tuple(sending.reports), sending.deferred()
 
     def _note_losses(

@@ -86,9 +86,9 @@ class Sending:
     _refused: set[str] = field(default_factory=set[str])
     """The operations of which an eviction was refused: the policy decides again before others leave."""
 
-    def send(self) -> None:
-        """Send what is due of all operations."""
-        for giving in (True, False):
+    def send(self, *, takes: bool = True) -> None:
+        """Send what is due of all operations. `takes`: whether also what takes something."""
+        for giving in (True, False) if takes else (True,):
             # What is held for announced jobs first: they may have to give up nodes that a job which is here
             # needs.
             for operation in sorted(

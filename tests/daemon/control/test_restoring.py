@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Expand, JobKind, JobState, LostNodes, TakenFromJob
+from makeway.policies.contract import PolicyFailed
+from makeway.policies.model import Cluster, Decision, Expand, JobKind, JobState, LostNodes, TakenFromJob
 from makeway.policies.none import NONE, NoneConfig
+from makeway.policies.registry import find
 from tests.builders import cluster, held, node_names, pending, running, urgent
 from tests.daemon.control.loops import FOUR, busy, daemon
 from tests.fakes import FakeAdapter
@@ -81,3 +85,25 @@ def test_what_an_earlier_life_left_goes_back_in_observe_mode_too() -> None:
     loop.reconcile()
     (grown,) = (action for action in adapter.actions if isinstance(action, Expand))
     assert (grown.job_id, grown.nodes) == ("a", node_names(2, 3))
+
+
+def fails(_cluster: Cluster, _config: object) -> Decision:
+    raise ZeroDivisionError
+
+
+def test_what_was_taken_goes_back_although_the_policy_has_a_defect() -> None:
+    """And nothing more is taken: job w would have to leave for another urgent job."""
+    adapter, loop = requeued()
+    other = urgent("later", 1, submit_s=995.0)
+    gone = tuple(job for job in adapter.view.jobs if job.job_id != "u")
+    adapter.view = replace(adapter.view, jobs=(*gone, other, running("w", FOUR[3:], start_s=500.0)))
+    broken = replace(find("eviction"), decide=fails)
+    loop.reconfigure(broken, broken.config_type(), LoopSettings(mode=Mode.ACT))
+    with pytest.raises(PolicyFailed):
+        loop.reconcile()
+    assert adapter.calls[2:] == [("prioritise", "v")]
+    seen_in_front(adapter, "v")
+    for _ in range(2):
+        with pytest.raises(PolicyFailed):
+            loop.reconcile()
+    assert adapter.calls[3:] == [("release", "mw_u")]
