@@ -20,7 +20,9 @@ from makeway.policies.model import (
     Operation,
     OperationKind,
     Phase,
+    Prioritise,
     Progress,
+    Release,
     Reserve,
     kind_of,
 )
@@ -44,23 +46,22 @@ NOTHING_OPENED: Final = Opening(operations=(), refused=(), observed=(), lost_nod
 """What becomes of a decision while nothing may be begun."""
 
 
-def open_decided(
-    decision: Decision, cluster: Cluster, settings: LoopSettings, new_id: Callable[[], str]
-) -> Opening:
+def open_decided(decision: Decision, cluster: Cluster, settings: LoopSettings, journal: Journal) -> Opening:
     """Turn a decision into operations. The actions for one job pass together, or not at all.
 
-    `new_id` gives each new operation an id that no other one ever has.
+    `journal` gives each new operation an id, and knows what was refused just now.
     """
-    if not decision.actions:
+    wanted = _not_refused(decision.actions, cluster, settings, journal, among=_moves_to_front)
+    if not wanted:
         return NOTHING_OPENED
-    verdicts = arbitrate(decision.actions, cluster)
+    verdicts = arbitrate(wanted, cluster)
     refused = tuple(verdict for verdict in verdicts if not verdict.allowed)
     refused_jobs = {verdict.action.for_job_id for verdict in refused}
     reasons = {why.for_job_id: why for why in decision.rationale}
     operations: list[Operation] = []
     observed: list[Action] = []
     lost_node_s = 0.0
-    for for_job_id, actions in _by_job(decision.actions).items():
+    for for_job_id, actions in _by_job(wanted).items():
         if for_job_id in refused_jobs:
             continue
         existing = _extendable(actions, cluster)
@@ -68,7 +69,9 @@ def open_decided(
             continue
         why = reasons.get(for_job_id)
         deadline_s = cluster.now_s if why is None else why.deadline_s
-        operation = _open_or_extend(actions, existing, cluster, settings, new_id, deadline_s)
+        operation = _open_or_extend(
+            actions, existing, cluster, settings, journal.new_operation_id, deadline_s
+        )
         operations.append(operation)
         if operation.observe:
             observed += actions
@@ -80,16 +83,46 @@ def open_decided(
 
 
 def open_clean_up(
-    actions: tuple[Action, ...], cluster: Cluster, settings: LoopSettings, new_id: Callable[[], str]
+    actions: tuple[Action, ...], cluster: Cluster, settings: LoopSettings, journal: Journal
 ) -> tuple[Operation, ...]:
-    """A new operation for each action that takes away what nothing needs any more.
+    """A new operation for each action that takes away what nothing needs any more. `journal`: see
+    `open_decided`.
 
     None of them extends an open operation: no open operation does such an action, or it would not be needed.
     """
+    new_id = journal.new_operation_id
+    wanted = _not_refused(actions, cluster, settings, journal, among=lambda one: isinstance(one, Release))
     return tuple(
         _open_or_extend((action,), None, cluster, settings, new_id, deadline_s=cluster.now_s)
-        for action in actions
+        for action in wanted
     )
+
+
+def _not_refused(
+    actions: tuple[Action, ...],
+    cluster: Cluster,
+    settings: LoopSettings,
+    journal: Journal,
+    *,
+    among: Callable[[Action], bool],
+) -> tuple[Action, ...]:
+    """The actions without those of a kind that the cluster has refused just now. `among`: of which kind.
+
+    It is needed where the operation of the refused action is over. Others stay open for as long.
+    """
+    since_s = cluster.now_s - settings.timeouts.refused_s
+    return tuple(
+        action
+        for action in actions
+        if not (among(action) and journal.was_refused(action.verb, action.job_id, since_s))
+    )
+
+
+def _moves_to_front(action: Action) -> bool:
+    """Whether the action moves an urgent job to the front of the queue."""
+    if not isinstance(action, Prioritise):
+        return False
+    return action.queue_position is None and action.job_id == action.for_job_id
 
 
 def pass_on(

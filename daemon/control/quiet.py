@@ -90,6 +90,7 @@ class QuietCycles:
             and _nothing_is_known(self._journal)
             and not seen.waiting_urgent_jobs()
             and not any(job.taken is not None or job.reservation_lost for job in seen.jobs)
+            and not any(reservation.by_makeway for reservation in seen.reservations)
         )
         self._last = None
         if quiet:

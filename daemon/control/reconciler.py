@@ -332,7 +332,7 @@ class Reconciler:
         """
         opening = NOTHING_OPENED
         if self._permission.begins:
-            opening = open_decided(decision, cluster, self._present, self._journal.new_operation_id)
+            opening = open_decided(decision, cluster, self._present, self._journal)
         for operation in opening.operations:
             self._journal.save(operation)
         under_way, name = self._journal.open_operations(), self._policy.name
@@ -340,7 +340,7 @@ class Reconciler:
         unneeded = left_behind(cluster, under_way, name, plans=plans, urgent_first=urgent_first)
         freeing = self._lost_holds.releases(cluster, under_way, name)
         wanted = (*unneeded, *freeing) if self._permission.standing.cleans_up else ()
-        clean_up = open_clean_up(wanted, cluster, self._present, self._journal.new_operation_id)
+        clean_up = open_clean_up(wanted, cluster, self._present, self._journal)
         for operation in clean_up:
             self._journal.save(operation)
         reports = self._said.new_refusals(opening.refused)

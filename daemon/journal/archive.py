@@ -16,6 +16,7 @@ from makeway.daemon.journal.codec import (
     StoredDecision,
     unpack,
 )
+from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.database import Database, Row
 from makeway.daemon.journal.errors import JournalError, JournalTooNew
 from makeway.daemon.journal.measurements import load_losses
@@ -120,6 +121,17 @@ class Archive:
     def commands_since(self, since_s: float) -> tuple[StoredCommand, ...]:
         """The commands that were sent since then, in their order."""
         return self._commands("WHERE issued_s >= ?", since_s)
+
+    def was_refused(self, verb: str, job_id: str, since_s: float) -> bool:
+        """Whether the cluster has refused the last command of this kind for a job, which was sent since
+        then.
+        """
+        rows = self._database.read(
+            "SELECT outcome, issued_s FROM commands WHERE job_id = ? AND verb = ? ORDER BY command_id DESC "
+            "LIMIT 1",
+            (job_id, verb),
+        )
+        return bool(rows) and rows[0][0] == Outcome.REJECTED and rows[0][1] >= since_s
 
     def commands_of(self, job_id: str, since_s: float) -> tuple[StoredCommand, ...]:
         """The commands for one job since then, in the order in which they were sent."""

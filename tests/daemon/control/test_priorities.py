@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from makeway.adapters.protocol import Rejected
 from makeway.daemon.journal.store import Journal
-from tests.builders import cluster, held, pending, running
+from tests.builders import cluster, held, pending, running, urgent
 from tests.daemon.control.loops import FOUR, daemon
 from tests.fakes import FakeAdapter
 
@@ -78,3 +80,27 @@ def test_what_else_is_left_of_a_job_is_taken_away_while_its_priority_is_refused(
         adapter.view = replace(adapter.view, now_s=1000.0 + second, reservations=())
         loop.reconcile()
     assert adapter.calls == [("restore_priority", "u"), ("release", "mw_u")]
+
+
+@pytest.mark.parametrize("what", ["front", "orphan"])
+def test_what_was_refused_is_not_asked_for_again_for_a_while(what: str) -> None:
+    """Neither the front of the queue for an urgent job without room, nor the end of an earlier life's hold,
+    also if the cluster shows no change.
+    """
+    stays = running("v", FOUR, start_s=500.0, preemptible=False)
+    waiting = (urgent("u", 2, submit_s=990.0),) if what == "front" else ()
+    left = () if what == "front" else (held("u", FOUR[:2]),)
+    adapter = FakeAdapter(cluster(4, stays, *waiting, reservations=left))
+    verb, subject = ("prioritise", "u") if what == "front" else ("release", "mw_u")
+    adapter.errors[verb] = Rejected("access denied")
+    loop, sent_s = daemon(adapter), list[float]()
+    for step in range(13):
+        adapter.view = replace(adapter.view, now_s=1000.0 + 10.0 * step)
+        before = len(adapter.calls)
+        loop.reconcile()
+        sent_s += [adapter.view.now_s for call in adapter.calls[before:] if call == (verb, subject)]
+    assert sent_s == [1000.0, 1070.0]
+    del adapter.errors[verb]
+    adapter.view = replace(adapter.view, now_s=1131.0)
+    loop.reconcile()
+    assert adapter.calls[-1] == (verb, subject)

@@ -381,6 +381,8 @@ def test_a_hold_that_is_there_is_not_made_again(nodes: tuple[str, ...], leaves: 
     view = holding(running("v", NODES, checkpoint=COMMENTS))
     view = replace(view, operations=(held_operation(),), limits=Limits())
     actions: list[Action] = [replace(reserve(), nodes=nodes), *([requeue("v")] if leaves else [])]
-    opening = open_decided(Decision(policy="test", actions=tuple(actions)), view, LoopSettings(), lambda: "2")
+    opening = open_decided(
+        Decision(policy="test", actions=tuple(actions)), view, LoopSettings(), Journal(None)
+    )
     assert not opening.refused
     assert [one.operation_id for one in opening.operations] == ["1"] * opened

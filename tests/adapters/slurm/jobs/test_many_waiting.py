@@ -31,7 +31,8 @@ def served(cluster: Cluster) -> set[str]:
 def test_no_room_is_made_for_a_job_whose_request_is_not_read() -> None:
     """Until now jobs left for it on nodes that it excludes."""
     cluster, jobs = snapshot_of(*[row(number) for number in range(MOST_READ + 2)])
-    read = {job_id for job_id, job in jobs.items() if job.eligible_nodes == {f"n{n}" for n in range(3, 9)}}
+    wanted = frozenset(f"n{number}" for number in range(3, 9))
+    read = {job_id for job_id, job in jobs.items() if job.eligible_nodes == wanted}
     assert read == served(cluster) == {str(number) for number in range(MOST_READ)}
     assert {jobs[str(number)].blocked_by for number in range(MOST_READ, MOST_READ + 2)} == {UNREAD}
 
