@@ -9,22 +9,23 @@ from makeway.policies.model import Cluster, Job, Operation, OperationKind, Reser
 MAKES_WAY: Final = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED})
 """The operations whose hold was decided on for an urgent job that is here."""
 LONGEST_S: Final = 350 * 86_400.0
-"""The longest time limit for which a hold is lengthened, in seconds: clusters hold nodes for less than a
-year."""
+"""How long a hold may last from its start to its end for it to be lengthened, in seconds: clusters hold nodes
+for less than a year."""
 SPARE_S: Final = 60.0
 """How much longer than it needs to be a hold is made, in seconds: clusters may count in minutes."""
 
 
 def ends_too_soon(operation: Operation, job: Job, cluster: Cluster) -> bool:
     """Whether the hold of a waiting urgent job ends before the job would if it started now, and could last
-    longer: one that ends when the site needs a node cannot.
+    longer: one that ends when the site needs a node cannot, nor one that has lasted for too long already.
     """
     if operation.kind not in MAKES_WAY or job.walltime_s > LONGEST_S:
         return False
     until_s = cluster.now_s + job.walltime_s
     until_s = site_begins_s(cluster, operation.nodes, until_s) or until_s
     return any(
-        reservation.name == operation.reservation and reservation.end_s < until_s
+        reservation.name == operation.reservation
+        and reservation.end_s < until_s <= reservation.start_s + LONGEST_S
         for reservation in cluster.reservations
     )
 

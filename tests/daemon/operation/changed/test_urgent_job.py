@@ -234,6 +234,16 @@ def test_no_hold_is_lengthened_for_a_job_without_a_time_limit() -> None:
     assert due(advance(saving(), view, PATIENCE), view) == [requeue("v", Method.SYSTEM)]
 
 
+@pytest.mark.parametrize(("since_s", "lengthened"), [(LONGEST_S - 10 * DAY_S, False), (9 * DAY_S, True)])
+def test_no_hold_is_lengthened_to_almost_a_year(since_s: float, lengthened: bool) -> None:
+    """The adapter would take it for a reservation of somebody else, which nothing removes."""
+    view = raised(SAVED, walltime_s=30 * DAY_S)
+    (hold,) = view.reservations
+    view = replace(view, reservations=(replace(hold, start_s=view.now_s - since_s),))
+    verbs = [action.verb for action in due(advance(saving(), view, PATIENCE), view)]
+    assert verbs == (["reserve"] if lengthened else ["requeue"])
+
+
 @pytest.mark.parametrize(
     ("size", "phase", "verbs"),
     [(4, Phase.LENT, []), (3, Phase.RETURNING, [Prioritise]), (1, Phase.RETURNING, [Prioritise])],
