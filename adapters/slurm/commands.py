@@ -297,8 +297,10 @@ class SlurmCommands:
             self._client.do(build.to_queue_position(job_id, queue_position))
             return
         lost = job.restarts > 0 and job.requested_node_count > job.node_count
-        # A begin time that is later was not set by a requeue, but by the job's owner.
-        soon = job.eligible_s is None or job.eligible_s <= self._now() + _LONGEST_DELAY_S
+        # A begin time that is later was not set by a requeue, but by the job's owner. A requeue counts as a
+        # submission: the controller's clock may be ahead.
+        latest_s = max(self._now(), job.submit_s) + _LONGEST_DELAY_S
+        soon = job.eligible_s is None or job.eligible_s <= latest_s
         front = build.to_front(
             job_id, requeued=job.restarts > 0 and soon, node_count=job.requested_node_count if lost else None
         )

@@ -389,12 +389,3 @@ def test_a_held_job_stays_held(reason: str) -> None:
     with pytest.raises(Rejected, match="is held"):
         adapter_of(slurm).apply(acts.prioritise("17"))
     assert slurm.acts == []
-
-
-@pytest.mark.parametrize(("delay_s", "lifted"), [(121, True), (7 * 86_400, False)])
-def test_a_begin_time_that_no_requeue_has_set_stays(delay_s: int, lifted: bool) -> None:
-    slurm = FakeSlurm(
-        ROW | {"RestartCnt": "1", "Reason": "BeginTime", "EligibleTime": f"{NOW_S + delay_s:.0f}"}
-    )
-    adapter_of(slurm).apply(acts.prioritise("17"))
-    assert slurm.acts == [build.to_front("17", requeued=lifted, node_count=None)]

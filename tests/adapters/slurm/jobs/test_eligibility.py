@@ -7,6 +7,7 @@ import pytest
 
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.times import NOT_BEFORE_S
+from makeway.adapters.slurm import build
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.adapters.slurm.resources.view import SnapshotResources
@@ -14,6 +15,7 @@ from makeway.adapters.slurm.translate import Translator
 from makeway.adapters.slurm.waiting import eligibility
 from makeway.adapters.slurm.waiting.eligibility import reservation_lost, with_reserved_starts
 from makeway.policies.model import JobKind
+from tests import acts
 from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of, made_reservation
 from tests.adapters.slurm.jobs.raw_jobs import NODES, NOW_S, PARTITIONS, PENDING, translated
 from tests.adapters.slurm.resources.test_details import JOB, printed
@@ -209,3 +211,14 @@ def test_no_hold_is_made_for_a_job_that_would_lose_the_licences_of_its_reservati
     assert translator.job(asks).blocked_by == "licences of its reservation lr, which no hold has"
     for job in (replace(asks, licenses=""), replace(asks, reservations=("other",))):
         assert translator.job(job).blocked_by == ""
+
+
+@pytest.mark.parametrize("ahead_s", [0, 3600])
+@pytest.mark.parametrize(("delay_s", "lifted"), [(121, True), (7 * 86_400, False)])
+def test_a_begin_time_that_no_requeue_has_set_stays(delay_s: int, lifted: bool, ahead_s: int) -> None:
+    """A requeue counts as a submission, by the controller's clock."""
+    at_s = int(NOW_S) + ahead_s
+    times = {"SubmitTime": f"{at_s}", "EligibleTime": f"{at_s + delay_s}"}
+    slurm = FakeSlurm(ROW | {"RestartCnt": "1", "Reason": "BeginTime"} | times)
+    adapter_of(slurm).apply(acts.prioritise("17"))
+    assert slurm.acts == [build.to_front("17", requeued=lifted, node_count=None)]
