@@ -113,6 +113,23 @@ class Workload:
         return sum(1 for job in self.jobs if job.kind is JobKind.ON_DEMAND)
 
 
+def require_scheduler(workload: Workload, backfill: Backfill, *, start_smaller: bool = False) -> None:
+    """Refuse what the scheduler of shared nodes cannot do.
+
+    Raises:
+        ExperimentError: jobs share nodes, and the backfill is CQSim's or jobs may start smaller.
+    """
+    if workload.sharing is None:
+        return
+    if start_smaller:
+        raise ExperimentError("--start-smaller: accepted only where a job has its nodes to itself")
+    if backfill is Backfill.EASY_CQSIM:
+        raise ExperimentError(
+            f"--backfill {backfill}, or backfill in a grid: {workload.name} has nodes that jobs share; "
+            "accepted: none, easy, conservative"
+        )
+
+
 @rare_collections()
 def run(
     experiment: Experiment,
@@ -130,9 +147,10 @@ def run(
 
     Raises:
         UnknownPolicy: there is no such policy.
-        ExperimentError: it has no such setting, or refuses the value.
+        ExperimentError: it has no such setting, or refuses the value; or see `require_scheduler`.
         InvariantViolated: with `check`, a defect of the simulator.
     """
+    require_scheduler(workload, experiment.backfill, start_smaller=experiment.start_smaller)
     policy = find_policy(experiment.policy)
     config = policy_config(policy.name, policy.config_type, experiment.policy_settings)
     cluster = SimCluster(

@@ -6,7 +6,7 @@ from pathlib import Path
 from makeway.daemon.errors import UserError
 from makeway.simharness.results.measures import MeasureSettings
 from makeway.simharness.run.deadlines import deadline_remark
-from makeway.simharness.run.experiment import SAMPLE, Workload
+from makeway.simharness.run.experiment import SAMPLE, Workload, require_scheduler
 from makeway.simharness.run.loading import load_workload
 from makeway.simharness.run.remarks import none_urgent, workload_remarks
 from makeway.simharness.sweep.cell import SweepCell, experiment_of
@@ -38,14 +38,16 @@ def trace_remarks(cells: Sequence[SweepCell]) -> Iterator[str]:
     each. Every trace is read once for each machine that the grid has for it.
 
     Raises:
-        UserError: a trace cannot be used, or no cell has an urgent job.
+        UserError: a trace or a backfill cannot be used, or no cell has an urgent job.
     """
     said, urgent = set[str](), False
-    read: dict[tuple[object, ...], SweepCell] = {}
+    machines: dict[tuple[object, ...], list[SweepCell]] = {}
     for cell in sorted(cells, key=lambda cell: cell.synthesis is None):
-        read.setdefault((cell.trace, cell.unit, cell.node_count), cell)
-    for cell in read.values():
+        machines.setdefault((cell.trace, cell.unit, cell.node_count), []).append(cell)
+    for cell, *others in machines.values():
         workload = load_workload(experiment_of(cell))
+        for backfill in {one.backfill for one in (cell, *others)}:
+            require_scheduler(workload, backfill)
         urgent = urgent or workload.urgent > 0
         sentences = workload_remarks(workload)
         if (why := none_urgent(workload, cell.synthesis)) is not None:

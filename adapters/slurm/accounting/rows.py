@@ -176,7 +176,7 @@ class _Cells:
 
     def whole(self, name: str) -> int:
         """A number, 0 if the field is empty: that of a job that never started."""
-        return self.read(name, _whole, "a whole number")
+        return self.read(name, _whole, "a whole number from 0")
 
 
 def _row(

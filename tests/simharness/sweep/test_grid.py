@@ -112,6 +112,15 @@ def test_a_trace_is_described_once_and_a_grid_without_urgent_jobs_refused(tmp_pa
             list(trace_remarks(cells(tmp_path, text % share)))
 
 
+def test_a_backfill_that_shared_nodes_do_not_have_is_refused_before_the_first_cell(tmp_path: Path) -> None:
+    (tmp_path / "a.swf").write_text("; MaxNodes: 2\n; MaxProcs: 8\n1 0 0 9 2 -1 -1 2 9 -1 1 1" + 6 * " 1")
+    text = "policies: [eviction]\ntraces: [a.swf]\n"
+    text += "settings: {urgent_share: [1], unit: [packed], backfill: [easy, %s]}"
+    assert list(trace_remarks(cells(tmp_path, text % "conservative")))
+    with pytest.raises(UserError, match="backfill in a grid: a has nodes that jobs share; accepted: none"):
+        list(trace_remarks(cells(tmp_path, text % "easy-cqsim")))
+
+
 def test_paths_are_those_next_to_the_grid(tmp_path: Path) -> None:
     (tmp_path / "a.swf").write_text("; MaxNodes: 4\n")
     found = cells(tmp_path, "policies: [eviction]\ntraces: [a.swf]\nworkloads: [W1, null]\nseeds: [7]")

@@ -9,14 +9,15 @@ from makeway.daemon.config.policy_finder import find_policy
 from makeway.policies.model import JobKind, Resources
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import ReplayRecord
-from makeway.simharness.engine.scheduler import SchedulerSettings
+from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.results.measures import measure
-from makeway.simharness.run.experiment import Experiment, run
+from makeway.simharness.run.experiment import Experiment, ExperimentError, run
 from makeway.simharness.run.loading import load_workload
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.unit import TraceUnit
 from tests.paths import EXAMPLE_POLICY, SLURM_PREEMPTION
 
 POLICIES = {"eviction": "eviction", "youngest": str(EXAMPLE_POLICY), "slurm": str(SLURM_PREEMPTION)}
@@ -101,3 +102,30 @@ def test_on_openb_eviction_loses_fewer_gpu_hours_than_slurm_s_rule(shared_traces
     lost = {policy: one.group("all").lost_gpu_hours or 0.0 for policy, one in measured.items()}
     assert on_time["eviction"] >= on_time["slurm"] > 4101  # 4,101 without makeway
     assert 0.0 < lost["eviction"] < lost["slurm"] / 2
+
+
+@pytest.mark.parametrize(
+    ("base", "error"),
+    [
+        (
+            Experiment(start_smaller=True),
+            "--start-smaller: accepted only where a job has its nodes to itself",
+        ),
+        (
+            Experiment(backfill=Backfill.EASY_CQSIM),
+            "--backfill easy-cqsim, .* nodes that jobs share; accepted: none, easy, conservative",
+        ),
+    ],
+    ids=["start smaller", "easy-cqsim"],
+)
+def test_a_scheduler_that_shared_nodes_do_not_have_is_refused(
+    tmp_path: Path, base: Experiment, error: str
+) -> None:
+    (path := tmp_path / "a.swf").write_text(
+        "; MaxNodes: 2\n; MaxProcs: 8\n1 0 0 9 2 -1 -1 2 9 -1 1 1" + 6 * " 1"
+    )
+    experiment = replace(base, trace=str(path), unit=TraceUnit.PACKED)
+    workload = load_workload(experiment)
+    with pytest.raises(ExperimentError, match=error):
+        run(experiment, workload)
+    run(replace(experiment, start_smaller=False, backfill=Backfill.CONSERVATIVE), workload)
