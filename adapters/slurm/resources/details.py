@@ -167,9 +167,12 @@ def details(record: str, job: RawJob) -> JobDetails | None:
 def overcommits(job: RawJob) -> bool:
     """Whether a job waits for one CPU of each node, and has more tasks (`--overcommit`; tried on 22.05, 24.11
     and 26.05). One with `--ntasks-per-node` may look so without it, and counts as one that does not.
+
+    Of a job with a range of nodes and without `--ntasks`, Slurm counts one CPU of each node, too, whatever
+    `--cpus-per-task` says. It has no more tasks than nodes.
     """
-    one_of_each = job.cpu_count == max(1, job.requested_node_count) and not job.tasks_per_node
-    return one_of_each and job.cpu_count < job.task_count * job.cpus_per_task
+    node_count = max(1, job.requested_node_count)
+    return job.cpu_count == node_count < job.task_count and not job.tasks_per_node
 
 
 def least_nodes(job: RawJob) -> int:

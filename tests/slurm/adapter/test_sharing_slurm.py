@@ -175,6 +175,17 @@ def test_a_job_that_overcommits_gets_one_cpu_of_each_node(shared: SlurmWorld, no
     gets_what_was_read(shared, asked)
 
 
+def test_each_node_of_a_range_has_the_cpus_of_a_task(shared: SlurmWorld) -> None:
+    """Slurm shows one CPU of each node as long as it waits."""
+    options = ("-N2-3", "-c4", CORES)
+    job_id = shared.cluster.submit(SLEEP, "--hold", URGENT, *options)
+    asked = waiting(shared, job_id)
+    assert asked.demand == Resources.of({CPU: 4, MEMORY: 2000})
+    told = shared.adapter.as_submitted((URGENT, *options), walltime_s=60.0)
+    assert (told.node_count, told.demand) == (asked.node_count, asked.demand) == (2, asked.demand)
+    gets_what_was_read(shared, asked)
+
+
 def test_running_jobs_are_read_once_in_the_second_of_two_commands(shared: SlurmWorld) -> None:
     job_id = shared.cluster.submit(SLEEP, "-n1")
     running(shared, job_id)

@@ -178,14 +178,24 @@ def test_switches_are_not_counted(node_counts: str, switches: str, uncounted: tu
 
 
 @pytest.mark.parametrize(
-    ("cpu_count", "per_task", "uncounted"),
-    [(4, 1, ()), (8, 2, ()), (1, 1, ()), (1, 2, ("--overcommit with --cpus-per-task",))],
+    ("cpu_count", "node_count", "per_task", "uncounted"),
+    [
+        (4, 1, 1, ()),
+        (8, 1, 2, ()),
+        (1, 1, 1, ()),
+        (1, 1, 2, ("--overcommit with --cpus-per-task",)),
+        (3, 3, 2, ("--overcommit with --cpus-per-task",)),
+        (4, 4, 2, ()),
+    ],
 )
 def test_several_cpus_for_each_of_overcommitted_tasks_are_not_counted(
-    cpu_count: int, per_task: int, uncounted: tuple[str, ...]
+    cpu_count: int, node_count: int, per_task: int, uncounted: tuple[str, ...]
 ) -> None:
-    """24.11 and 26.05 take such a job and never start it."""
-    job = replace(JOB, cpu_count=cpu_count, task_count=4, cpus_per_task=per_task, tres="cpu=4,node=1")
+    """24.11 and 26.05 take a job with more tasks than nodes, and never start it. With one task for each node
+    they start it; `-N4-8 -c2` looks like that, too.
+    """
+    tres = f"cpu={cpu_count},node={node_count}"
+    job = replace(JOB, cpu_count=cpu_count, task_count=4, cpus_per_task=per_task, tres=tres)
     found = details(printed(job, ""), job)
     assert found is not None
     assert found.uncounted == uncounted
@@ -196,6 +206,7 @@ def test_several_cpus_for_each_of_overcommitted_tasks_are_not_counted(
     [
         (1, 1, 0, True),
         (2, 2, 0, True),
+        (4, 4, 0, False),
         (2, 1, 0, False),
         (2, 1, 2, False),
         (2, 2, 1, False),
