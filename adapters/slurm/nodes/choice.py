@@ -64,26 +64,50 @@ class UrgentWays:
 
     def asked(self, job: RawJob) -> Asked:
         """What the urgent job asks."""
-        return self._in_one_way(job) if has_choice(job) else self._ask(job)
+        if not has_choice(job.partitions, job.features):
+            return self._ask(job)
+        return self.best(
+            lambda partitions, features: self._ask(replace(job, partitions=partitions, features=features)),
+            job.partitions,
+            job.features,
+            limit_s=job.limit_s,
+            job_id=job.job_id,
+            may_be_refused=_may_be_refused(job),
+        )
 
-    def _in_one_way(self, job: RawJob) -> Asked:
-        """What an urgent job asks that is in several partitions, or wants nodes of one of several features.
+    def best(
+        self,
+        ask: Callable[[tuple[str, ...], str], Asked],
+        partitions: tuple[str, ...],
+        features: str,
+        *,
+        limit_s: float | None,
+        job_id: str = "",
+        may_be_refused: bool = True,
+    ) -> Asked:
+        """What a job asks that is in these partitions, and wants nodes of these features.
 
         One node may be any of them. Several nodes have to be in one partition and of one feature: those of
         the job's hold, else those where most nodes could come free.
+
+        Args:
+            ask: what the job asks in some of its partitions, with some of its features.
+            partitions: the partitions.
+            features: the features, as `--constraint` takes them.
+            limit_s: the time limit of the job. None: that of the partition.
+            job_id: the id of the job. Empty: it has none yet.
+            may_be_refused: whether the job may wait because no partition admits it.
         """
-        may_be_refused = _may_be_refused(job)
-        admitting = tuple(name for name in job.partitions if self.admits(name, job.limit_s, 1))
-        if admitting:
-            job = replace(job, partitions=admitting)
-        together = self._ask(job)
-        if not (admitting and has_choice(job)):
-            fits = any(self.admits(name, job.limit_s, together.node_count) for name in admitting)
+        admitting = tuple(name for name in partitions if self.admits(name, limit_s, 1))
+        partitions = admitting or partitions
+        together = ask(partitions, features)
+        if not (admitting and has_choice(partitions, features)):
+            fits = any(self.admits(name, limit_s, together.node_count) for name in admitting)
             return replace(together, admitted=fits or not may_be_refused)
-        ways = [(name, features) for name in job.partitions for features in alternatives(job.features)]
-        each = [self._ask(replace(job, partitions=(name,), features=features)) for name, features in ways]
+        ways = [(name, alternative) for name in partitions for alternative in alternatives(features)]
+        each = [ask((name,), alternative) for name, alternative in ways]
         sets = [self._names if one.eligible_nodes is None else one.eligible_nodes for one in each]
-        if together.node_count == 1 and self._limited.isdisjoint(job.partitions):
+        if together.node_count == 1 and self._limited.isdisjoint(partitions):
             if any(one.demand is not None or one.node_count > 1 for one in (together, *each)):
                 return together
             names = frozenset[str]().union(*sets)
@@ -91,13 +115,13 @@ class UrgentWays:
         reach = self._reach()
 
         def rank(index: int) -> tuple[object, ...]:
-            served = reach.rank(job.job_id, sets[index], each[index].node_count)
+            served = reach.rank(job_id, sets[index], each[index].node_count)
             return *served, ways[index][0] not in self._limited
 
         fitting = [
             index
             for index, (name, _) in enumerate(ways)
-            if self.admits(name, job.limit_s, each[index].node_count)
+            if self.admits(name, limit_s, each[index].node_count)
         ]
         best = max(fitting or range(len(each)), key=rank)
         return replace(each[best], admitted=bool(fitting) or not may_be_refused)
@@ -115,9 +139,9 @@ def _may_be_refused(job: RawJob) -> bool:
     return len(job.partitions) > 1 and job.reason.startswith(("None", "SchedDefer", "Partition"))
 
 
-def has_choice(job: RawJob) -> bool:
-    """Whether the job may run in several partitions, or on nodes of one of several features."""
-    return len(job.partitions) > 1 or "[" in job.features
+def has_choice(partitions: tuple[str, ...], features: str) -> bool:
+    """Whether a job may run in several partitions, or on nodes of one of several features."""
+    return len(partitions) > 1 or "[" in features
 
 
 def uncounted_names(required: tuple[str, ...], features: str, asked: Asked) -> list[str]:

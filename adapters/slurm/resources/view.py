@@ -295,17 +295,21 @@ class SnapshotResources:
 
     def submitted(self, wanted: Submission) -> Asked:
         """What a job would ask that is submitted so: as few nodes as it can do with."""
-        request = wanted.request
-        admitting = tuple(name for name in request.partitions if self._ways.admits(name, wanted.limit_s, 1))
-        request = replace(request, partitions=admitting or request.partitions)
-        asked, required = self._submitted(request, exclusive=wanted.exclusive), request.required
+        request, required = wanted.request, wanted.request.required
+        asked = self._in_best_way(request, wanted)
         if lacks_others(required, asked) and not self._networks.of(request.partitions).parts:
-            others = self._submitted(replace(request, required=()), exclusive=wanted.exclusive)
+            others = self._in_best_way(replace(request, required=()), wanted)
             asked = completed(required, others, self._names, self._reach) or asked
         names = uncounted_names(required, request.features, asked)
         parts = uncounted_parts(request.gres_per_node, asked.eligible_nodes)
-        fits = any(self._ways.admits(name, wanted.limit_s, asked.node_count) for name in admitting)
-        return replace(asked, admitted=fits, uncounted=", ".join([*names, *parts]))
+        return replace(asked, uncounted=", ".join([*names, *parts]))
+
+    def _in_best_way(self, request: JobRequest, wanted: Submission) -> Asked:
+        def ask(partitions: tuple[str, ...], features: str) -> Asked:
+            asks = replace(request, partitions=partitions, features=features)
+            return self._submitted(asks, exclusive=wanted.exclusive)
+
+        return self._ways.best(ask, request.partitions, request.features, limit_s=wanted.limit_s)
 
     def _submitted(self, request: JobRequest, *, exclusive: bool) -> Asked:
         if self._may_share(request.partitions, exclusive=exclusive):

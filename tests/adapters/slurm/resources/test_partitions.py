@@ -23,6 +23,16 @@ SMALL, LARGE = frozenset({"n1", "n2", "n3"}), frozenset({"n4", "n5", "n6", "n7",
 LEFT, RIGHT = frozenset({"n1", "n2", "n3", "n4", "n5"}), frozenset({"n6", "n7", "n8"})
 SHARING = Counting(shares=True, cpus=True)
 
+PLACED = tuple(
+    replace(
+        one,
+        partitions=frozenset({"small" if one.name in SMALL else "large"}),
+        features=frozenset({"left" if one.name in LEFT else "right"}),
+    )
+    for one in NODES
+)
+"""The nodes in their partitions, and with a feature each."""
+
 
 def eligible(
     node_count: int,
@@ -39,14 +49,6 @@ def eligible(
     network: Network = ONE_NETWORK,
 ) -> frozenset[str] | None:
     """The nodes for a job of one CPU on each of so many nodes."""
-    nodes = tuple(
-        replace(
-            one,
-            partitions=frozenset({"small" if one.name in SMALL else "large"}),
-            features=frozenset({"left" if one.name in LEFT else "right"}),
-        )
-        for one in NODES
-    )
     changes: dict[str, Any] = {
         "node_count": node_count,
         "cpu_count": node_count,
@@ -58,7 +60,7 @@ def eligible(
     }
     job = replace(PENDING, **changes)
     resources = SnapshotResources(
-        nodes,
+        PLACED,
         (
             RawPartition(name="small", state="UP", cpus_per_node_max=cpus_in_small),
             RawPartition(name="large", state="UP"),
@@ -248,6 +250,30 @@ def test_options_that_the_partition_does_not_admit(options: str, admitted: bool)
     all_nodes = tuple(replace(one, partitions=frozenset({"one", "brief"})) for one in NODES)
     wanted = submission(options.split(), CHOICE, NO_JOB_DEFAULTS)
     assert SnapshotResources(all_nodes, CHOICE).submitted(wanted).admitted is admitted
+
+
+@pytest.mark.parametrize(
+    ("options", "kept", "nodes"),
+    [
+        ("-p small,large -N1", SMALL, None),
+        ("-p small,large -N2", SMALL, LARGE),
+        ("-p small,large -N2", frozenset(("n4", "n5", "n6")), SMALL),
+        ("-p large -N1 -C [left|right]", RIGHT, LARGE),
+        ("-p large -N2 -C [left|right]", RIGHT, LEFT & LARGE),
+        ("-p large -N2 -C [left|right]", LEFT, RIGHT),
+    ],
+)
+def test_options_with_a_choice_ask_for_what_the_job_would(
+    options: str, kept: frozenset[str], nodes: frozenset[str] | None
+) -> None:
+    choice = (RawPartition(name="small", state="UP"), RawPartition(name="large", state="UP"))
+    reach = Reach(kept=kept, busy=kept)
+    wanted = submission(f"{options} --exclusive".split(), choice, NO_JOB_DEFAULTS)
+    found = SnapshotResources(PLACED, choice).within(lambda: reach).submitted(wanted)
+    assert found.eligible_nodes == nodes
+    one = wanted.request
+    given: dict[str, Any] = {"partitions": one.partitions, "features": one.features, "kept": kept}
+    assert eligible(one.node_count, counts=WHOLE_NODES, **given) == nodes
 
 
 def test_the_jobs_that_may_not_leave_are_known() -> None:
