@@ -42,16 +42,34 @@ _WITHOUT_EFFECT = (
     ("-o", "--output"),
     ("-e", "--error"),
     ("-D", "--chdir"),
+    ("-i", "--input"),
     ("--comment",),
+    ("--export",),
     ("--mail-type",),
     ("--mail-user",),
+    ("--open-mode",),
+    ("--signal",),
+    ("--wckey",),
+    ("--wrap",),
 )
 """Options with a value that does not change which nodes may serve the job."""
+_SWITCHES_WITHOUT_EFFECT = (
+    ("-k", "--no-kill"),
+    ("-Q", "--quiet"),
+    ("-v", "--verbose"),
+    ("--parsable",),
+    ("--requeue",),
+    ("--no-requeue",),
+)
+"""Options without a value that do not change it either."""
 _MEMORY = ("--mem", "--mem-per-cpu", "--mem-per-gpu")
 _NO_LIMIT = frozenset({"UNLIMITED", "INFINITE"})
 _ONE_THREAD = frozenset({"nomultithread", "compute_bound"})
 """The hints by which a job uses one thread of each core."""
-_OTHERS = ("--nodes", "--time", "--nodelist", "--exclude", *_MEMORY, "--tmp", "--exclusive", "--hint")
+_OTHERS = (
+    *("--nodes", "--time", "--nodelist", "--exclude", *_MEMORY, "--tmp", "--exclusive", "--hint"),
+    "--overcommit",
+)
 _AMOUNT = re.compile(r"\d+(?:[KMGT]B?)?", re.ASCII | re.IGNORECASE)
 _RANGE = re.compile(r"([1-9][0-9]{0,6})(?:-([1-9][0-9]{0,6}))?", re.ASCII)
 _DAYS = re.compile(r"(?P<d>\d+)-(?P<h>\d+)(?::(?P<m>\d+)(?::(?P<s>\d+))?)?", re.ASCII)
@@ -121,6 +139,7 @@ class _Options(Namespace):
     gpus_per_task: str
     exclusive: str | None
     hint: str | None
+    overcommit: bool
     time: float | None
 
 
@@ -129,7 +148,8 @@ class _Parser(ArgumentParser):
         """Raises where the program would end."""
         message = message.removeprefix("argument ")
         if message.startswith("unrecognized"):
-            known = {names[-1] for names in (*_COUNTS, *_TEXTS, *_WITHOUT_EFFECT)}
+            read = (*_COUNTS, *_TEXTS, *_WITHOUT_EFFECT, *_SWITCHES_WITHOUT_EFFECT)
+            known = {names[-1] for names in read}
             message += f"; accepted: {', '.join(sorted(known.union(_OTHERS)))}"
         raise ValueError(message)
 
@@ -142,6 +162,9 @@ def _parser() -> ArgumentParser:
         parser.add_argument(*names, default="")
     for names in _WITHOUT_EFFECT:
         parser.add_argument(*names)
+    for names in _SWITCHES_WITHOUT_EFFECT:
+        parser.add_argument(*names, action="store_true")
+    parser.add_argument("-O", "--overcommit", action="store_true")
     parser.add_argument("-N", "--nodes", type=_checked(_nodes, "a number of nodes, or a range such as 2-4"))
     parser.add_argument("-t", "--time", type=_checked(_limit_s, "a time such as 90, 1:30:00 or 2-12"))
     hosts = _checked(lambda text: tuple(expand(text)), "node names such as n[1-3]")
@@ -224,6 +247,10 @@ def _request(given: _Options, names: tuple[str, ...], defaults: JobDefaults) -> 
         least = max(least, ceil(tasks / per_node))
     least = max(1, min(least, tasks))
     per_task = given.cpus_per_task or 1
+    if given.overcommit and not per_node and tasks > least:
+        if per_task > 1:
+            raise ValueError("--overcommit with --cpus-per-task: from 23.11 on Slurm never starts such a job")
+        tasks = least
     with_gpus = any(one.name == "gpu" for one in (*of_job, *of_task, *of_node))
     defaults = defaults if with_gpus else JobDefaults(memory=defaults.memory)
     memory_per, memory = _memory(given, defaults)

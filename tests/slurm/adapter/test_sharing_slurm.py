@@ -169,9 +169,10 @@ def test_a_job_gets_on_held_nodes_what_it_was_read_to_ask_for(
 
 @pytest.mark.parametrize("nodes", ["-N1", "-N2"])
 def test_a_job_that_overcommits_gets_one_cpu_of_each_node(shared: SlurmWorld, nodes: str) -> None:
-    job_id = shared.cluster.submit(SLEEP, "--hold", URGENT, nodes, "-n20", "--overcommit", CORES)
-    asked = waiting(shared, job_id)
+    options = (URGENT, nodes, "-n20", "--overcommit", CORES)
+    asked = waiting(shared, shared.cluster.submit(SLEEP, "--hold", *options))
     assert asked.demand == Resources.of({CPU: 1, MEMORY: 500})
+    assert shared.adapter.as_submitted(options, walltime_s=60.0).demand == asked.demand
     gets_what_was_read(shared, asked)
 
 

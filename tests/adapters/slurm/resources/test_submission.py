@@ -131,6 +131,20 @@ def test_nodes_that_are_named_are_that_many(
     assert asked.required == tuple(required.split())
 
 
+def test_overcommitted_tasks_have_one_cpu_of_each_node() -> None:
+    asked = read("-N2 -n20 -O").request
+    assert (asked.node_count, asked.task_count, asked.cpu_count) == (2, 2, 2)
+    asked = read("-n1 -c3 --overcommit").request
+    assert (asked.node_count, asked.task_count, asked.cpu_count) == (1, 1, 3)
+    with pytest.raises(ValueError, match="never starts such a job"):
+        read("-N2 -n20 -c2 --overcommit")
+
+
+def test_options_that_change_nothing_are_read_over() -> None:
+    more = "--export=ALL --signal=B:USR1@60 --requeue -k --open-mode=append --parsable -i /dev/null --wckey=w"
+    assert read(f"-N2 {more}") == read("-N2")
+
+
 @pytest.mark.parametrize("text", ["64g", "64G", "64GB", "64gb", "65536", "65536m"])
 def test_amounts_of_memory(text: str) -> None:
     asked = read(f"--mem={text}").request
