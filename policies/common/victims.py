@@ -76,8 +76,17 @@ class VictimGroup:
         return sum(job.past_evictions for job in self.jobs)
 
 
+_Known = dict[tuple[str, bool], VictimGroup]
+"""Groups of one job each, by the job and whether another decision concerns it."""
+
+
 def victim_groups(
-    cluster: Cluster, urgent: UrgentJob, *, unusable: AbstractSet[str], excluded: AbstractSet[str]
+    cluster: Cluster,
+    urgent: UrgentJob,
+    *,
+    unusable: AbstractSet[str],
+    excluded: AbstractSet[str],
+    known: _Known | None = None,
 ) -> tuple[VictimGroup, ...]:
     """Every group that holds a node which could serve the urgent job, sorted by job ids; see
     `VictimGroup.protected_by`.
@@ -87,15 +96,27 @@ def victim_groups(
         urgent: the job that needs the nodes. Those that it keeps are not offered a second time.
         unusable: nodes that may not be promised.
         excluded: jobs that may not be evicted, because another decision concerns them already.
+        known: groups that were found for other urgent jobs of the same decision. Where no nodes are shared,
+            others are added to it.
     """
     found = _holders(cluster, urgent, unusable)
-    groups = [[holder] for holder in found]
     if cluster.shared_nodes():
         stay = frozenset(job.job_id for job, _ in found if protected_by(job, cluster, excluded))
-        groups = [group for part in apart(found, stay) for group in connected(part)]
-    return tuple(
-        sorted((_victim_group(group, cluster, excluded) for group in groups), key=lambda group: group.job_ids)
-    )
+        parts = (group for part in apart(found, stay) for group in connected(part))
+        groups = [_victim_group(group, cluster, excluded) for group in parts]
+    else:
+        known = {} if known is None else known
+        groups = [_group_of_one(holder, cluster, excluded, known) for holder in found]
+    return tuple(sorted(groups, key=lambda group: group.job_ids))
+
+
+def _group_of_one(holder: Holder, cluster: Cluster, excluded: AbstractSet[str], known: _Known) -> VictimGroup:
+    job, nodes = holder
+    key = job.job_id, job.job_id in excluded
+    group = known.get(key)
+    if group is None or group.nodes != nodes:
+        group = known[key] = _victim_group([holder], cluster, excluded)
+    return group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +155,7 @@ def remembered_groups(
     memo: Memo,
 ) -> tuple[VictimGroup, ...]:
     """`victim_groups`, found once for all urgent jobs of a decision to which the same nodes and jobs are
-    open.
+    open. What is the same for others is not worked out again.
     """
     machine, jobs = _Machine.of(cluster), cluster.jobs_by_id()
     key = (
@@ -145,7 +166,12 @@ def remembered_groups(
         machine.sets.of_any(unusable) & cluster.held_set(),
         frozenset(job_id for job_id in excluded if job_id in jobs and jobs[job_id].nodes),
     )
-    return memo.once(key, lambda: victim_groups(cluster, urgent, unusable=unusable, excluded=excluded))
+
+    def found() -> tuple[VictimGroup, ...]:
+        known: _Known = memo.once(("group of each", machine), dict)
+        return victim_groups(cluster, urgent, unusable=unusable, excluded=excluded, known=known)
+
+    return memo.once(key, found)
 
 
 def _holders(cluster: Cluster, urgent: UrgentJob, unusable: AbstractSet[str]) -> list[Holder]:

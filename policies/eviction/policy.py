@@ -45,7 +45,7 @@ from makeway.policies.eviction.components import joint_rules
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.joint.serving import jointly
 from makeway.policies.model import Cluster, Decision, Memo, Method, Same
-from makeway.policies.programme.candidates import candidates
+from makeway.policies.programme.candidates import candidates, offer
 from makeway.policies.programme.concurrent import PARTS, fair_end_s, plan_fair
 from makeway.policies.programme.considered import Considered, Pricing, Releases
 from makeway.policies.programme.ends import ending_by_itself, ends_by_itself
@@ -241,25 +241,27 @@ def _considered(
     if groups is None:
         return None
 
-    def item(group: VictimGroup) -> EvictionJob:
+    def priced(group: VictimGroup) -> EvictionJob:
         plain = as_chosen(request, item_of(group, config, request.backlog.left_s))
         plain = replace(plain, loss_node_s=group.loss_node_s) if by_loss else plain
-        plain = plain if pricing is None else pricing(plain, group)
-        return ending_by_itself(plain, group, ending, request.cluster.now_s)
+        return plain if pricing is None else pricing(plain, group)
 
     key = (
-        "considered",
-        Same(groups),
         (config.shrink, config.checkpoints, config.aggregate_gb_s, config.node_gb_s),
         pricing,
         by_loss,
-        frozenset(ending.items()),
         frozenset(request.methods.items()),
         request.backlog.left_s,
     )
+    known = memo.for_each(("item", key), priced)
+    candidate = memo.for_each(("offer", config.shrink), partial(offer, shrink=config.shrink))
+
+    def item(group: VictimGroup) -> EvictionJob:
+        return ending_by_itself(known(group), group, ending, request.cluster.now_s)
+
     return memo.once(
-        key,
-        lambda: Considered.of(groups, ending, item, shrink=config.shrink, priced=pricing is not None),
+        ("considered", Same(groups), frozenset(ending.items()), key),
+        lambda: Considered.of(groups, ending, item, candidate, priced=pricing is not None),
     )
 
 

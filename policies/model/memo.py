@@ -10,9 +10,10 @@ Differs from the paper:
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TypeVar, cast
+from typing import TypeVar, TypeVarTuple, cast
 
 _Result = TypeVar("_Result")
+_Values = TypeVarTuple("_Values")
 _MOST = 300
 """How many results are kept, those that were asked for last. On a large machine one may take some MB."""
 
@@ -58,3 +59,20 @@ class Memo:
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)
         return cast(_Result, self._known[key])
+
+    def for_each(
+        self, key: Hashable, work_out: Callable[[*_Values], _Result]
+    ) -> Callable[[*_Values], _Result]:
+        """`work_out`, each result of which is worked out once for the same values, compared by identity.
+
+        `key`: from what else the results are worked out.
+        """
+        known: dict[tuple[int, ...], tuple[tuple[*_Values], _Result]] = self.once(("each", key), dict)
+
+        def result(*values: *_Values) -> _Result:
+            one = tuple(map(id, values))
+            if one not in known:
+                known[one] = values, work_out(*values)  # it keeps the values: no other gets their identity
+            return known[one][1]
+
+        return result

@@ -10,7 +10,6 @@ Differs from the paper:
 
 from collections.abc import Mapping
 from itertools import chain
-from types import MappingProxyType
 
 from makeway.policies.common.requests import node_text
 from makeway.policies.common.shrinking import spare_nodes
@@ -23,23 +22,14 @@ Offers = Mapping[tuple[str, ...], tuple[Candidate, ...]]
 """The candidates of each group, by its jobs; none of them is chosen."""
 
 
-def offers(
-    considered: tuple[VictimGroup, ...],
-    *,
-    shrink: bool,
-    priced: Mapping[tuple[str, ...], EvictionJob] = MappingProxyType({}),
-) -> Offers:
-    """Every group with the price of each way to leave; a group that may not be evicted, with the reason.
+def offer(group: VictimGroup, item: EvictionJob | None, *, shrink: bool) -> tuple[Candidate, ...]:
+    """A group with the price of each way to leave; one that may not be evicted, with the reason.
 
     Args:
-        considered: the groups.
+        group: the group.
+        item: the item that it is compared by. None: it is compared by lost work.
         shrink: whether malleable jobs may give nodes without leaving.
-        priced: the items that they are compared by, by their jobs. Empty: they are compared by lost work.
     """
-    return {group.job_ids: _offers_of(group, shrink, priced.get(group.job_ids)) for group in considered}
-
-
-def _offers_of(group: VictimGroup, shrink: bool, item: EvictionJob | None) -> tuple[Candidate, ...]:
     if group.protected_by:
         return (stays(group),)
     prices: tuple[tuple[Method, int, float | None], ...] = (

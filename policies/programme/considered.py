@@ -3,7 +3,8 @@
 Urgent jobs of one decision often choose among the same jobs: one that is refused takes nothing from the next.
 So a decision may remember three things (`Memo`): the groups (`remembered_groups`), what their leaving costs,
 and the solutions of the programme. Each key has all that the result is worked out from: it is the same as if
-it was worked out again.
+it was worked out again. An urgent job for which a job leaves changes what the next one chooses among by that
+job: what the leaving of each other one costs is remembered, too.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -21,8 +22,8 @@ from operator import itemgetter
 
 from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.victims import VictimGroup
-from makeway.policies.model import Memo, Method, Same
-from makeway.policies.programme.candidates import Offers, offers
+from makeway.policies.model import Candidate, Memo, Method, Same
+from makeway.policies.programme.candidates import Offers
 from makeway.policies.programme.ends import ends_by_itself
 from makeway.policies.programme.fixing import best_plans, in_steps, least_loss_node_s
 from makeway.policies.programme.items import EvictionJob
@@ -57,11 +58,13 @@ class Considered:
         groups: tuple[VictimGroup, ...],
         ending: Releases,
         item: Callable[[VictimGroup], EvictionJob],
+        offer: Callable[[VictimGroup, EvictionJob | None], tuple[Candidate, ...]],
         *,
-        shrink: bool,
         priced: bool,
     ) -> "Considered":
-        """`item`: what leaving costs. `priced`: whether that is more than the loss."""
+        """`item`: what leaving costs. `offer`: see `candidates.offer`. `priced`: whether leaving costs more
+        than the loss.
+        """
         # A protected job may end by itself: its nodes serve, but nothing is done to it.
         able = tuple(group for group in groups if not group.protected_by or ends_by_itself(group, ending))
         items = tuple(item(group) for group in able)
@@ -70,7 +73,7 @@ class Considered:
             groups={group.job_ids: group for group in groups},
             able=able,
             items=items,
-            offers=offers(groups, shrink=shrink, priced=prices),
+            offers={group.job_ids: offer(group, prices.get(group.job_ids)) for group in groups},
             beside=_beside(able, items, ending),
         )
 

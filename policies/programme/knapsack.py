@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from makeway.policies.common.shrinking import spread_evenly
 from makeway.policies.model import Method
 from makeway.policies.programme.items import METHODS, Departure, EvictionJob
+from makeway.policies.programme.worth_trying import worth_trying
 
 _LEAVE = 0
 _UNREACHED = 1 << 62
@@ -184,11 +185,13 @@ class ProgrammeItems:
     """What the programme chooses among, to free a number of nodes."""
 
     ordered: tuple[EvictionJob, ...]
-    """The items that may have to leave, in the order in which they are processed."""
+    """The items that may have to leave, in the order in which they are processed: see `worth_trying`."""
     givers: tuple[EvictionJob, ...]
     """The items that can shrink."""
     needed: int
     """The number of nodes: all nodes of all items if none is named."""
+    extra_node_count: int
+    """How many nodes come free beyond the spare ones if all items leave."""
     weights: PriceWeights
 
     @classmethod
@@ -201,20 +204,17 @@ class ProgrammeItems:
         useful = [item for item in items if item.extra_node_count]
         ordered = tuple(sorted(useful, key=lambda item: (item.extra_node_count, item.job_ids)))
         givers = tuple(item for item in items if item.spare_node_count)
-        total, spare = _extra_nodes(ordered), _spare_nodes(givers)
+        total, spare = sum(item.extra_node_count for item in ordered), _spare_nodes(givers)
         needed = total + spare if node_count_needed is None else node_count_needed
-        weights = _weigh(ordered, min(max(0, needed - spare), total))
-        return cls(ordered=ordered, givers=givers, needed=needed, weights=weights)
+        lacking = max(0, needed - spare)
+        weights = _weigh(ordered, min(lacking, total))
+        ordered = worth_trying(ordered, lacking, weights.price)
+        return cls(ordered=ordered, givers=givers, needed=needed, extra_node_count=total, weights=weights)
 
     @property
     def spare_node_count(self) -> int:
         """How many nodes can be had without any item leaving."""
         return _spare_nodes(self.givers)
-
-    @property
-    def extra_node_count(self) -> int:
-        """How many nodes come free beyond those if all items leave."""
-        return _extra_nodes(self.ordered)
 
     @property
     def lacking(self) -> int:
@@ -245,10 +245,6 @@ class ProgrammeItems:
 
 def _spare_nodes(items: Sequence[EvictionJob]) -> int:
     return sum(item.spare_node_count for item in items)
-
-
-def _extra_nodes(items: Sequence[EvictionJob]) -> int:
-    return sum(item.extra_node_count for item in items)
 
 
 def make_plan(departures: Sequence[Departure], checkpoint_steps: int, step_s: float) -> EvictionPlan:

@@ -89,6 +89,30 @@ def test_groups_are_remembered_where_they_cannot_differ(change: Change) -> None:
     assert groups_for(change(first), memo) is groups_for(first, memo)
 
 
+def test_groups_that_are_the_same_are_not_worked_out_again() -> None:
+    memo, first = Memo(), request(view())
+    before = groups_for(first, memo)
+    found = groups_for(replace(first, excluded=frozenset({"r1"})), memo)
+    assert [old is new for old, new in zip(before, found, strict=True)] == [True, False, True]
+    found = groups_for(replace(first, unusable=frozenset(NODES[:1])), memo)
+    assert [old is new for old, new in zip(before, found, strict=True)] == [False, True, True]
+
+
+def test_for_each_compares_by_identity() -> None:
+    memo, worked_out = Memo(), list[str]()
+
+    def work_out(first: list[int], second: str | None) -> int:
+        worked_out.append(f"{first} {second}")
+        return len(worked_out)
+
+    one, alike = [1], [1]
+    known = memo.for_each("key", work_out)
+    assert [known(one, None), known(alike, None), known(one, "x"), known(one, None)] == [1, 2, 3, 1]
+    assert memo.for_each("key", work_out)(alike, None) == 2
+    assert memo.for_each("other key", work_out)(one, None) == 4
+    assert worked_out == ["[1] None", "[1] None", "[1] x", "[1] None"]
+
+
 def test_a_memo_forgets_what_was_asked_for_longest_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("makeway.policies.model.memo._MOST", 2)
     memo, worked_out = Memo(), list[str]()
