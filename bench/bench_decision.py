@@ -35,6 +35,7 @@ ROUNDS = 200
 ASKED_P99_MS = 10.0
 NODES = 4276
 BURST = 30
+ARRAY = 300
 NOW_S = 100_000.0
 
 
@@ -86,9 +87,9 @@ def test_decisions_on_theta(benchmark: BenchmarkFixture, policy: str) -> None:
     )
 
 
-def full_machine(urgent_count: int) -> Cluster:
-    """About 2,100 jobs on all nodes, half of which can save their work, and urgent jobs of 32 to 256 nodes,
-    one second apart.
+def full_machine(urgent_count: int, sizes: tuple[int, ...] = (32, 64, 128, 256)) -> Cluster:
+    """About 2,100 jobs on all nodes, half of which can save their work, and urgent jobs of these sizes, one
+    second apart.
     """
     rng, names, at, jobs = random.Random(1), node_names(NODES), 0, list[Job]()
     while at < NODES:
@@ -106,11 +107,20 @@ def full_machine(urgent_count: int) -> Cluster:
         )
         at += len(nodes)
     waiting = [
-        urgent(f"u{index}", rng.choice((32, 64, 128, 256)), submit_s=NOW_S - 10.0 - index)
-        for index in range(urgent_count)
+        urgent(f"u{index}", rng.choice(sizes), submit_s=NOW_S - 10.0 - index) for index in range(urgent_count)
     ]
     limits = Limits(max_loss_node_hours=None)
     return replace(cluster(NODES, *jobs, *waiting, now_s=NOW_S), limits=limits)
+
+
+def decision_s(view: Cluster, config: LeastPriceConfig) -> float:
+    """The best of three times of one decision."""
+    found: list[float] = []
+    for _ in range(3):
+        began = time.thread_time()
+        LEAST_PRICE.decision(view, config)
+        found.append(time.thread_time() - began)
+    return min(found)
 
 
 @pytest.mark.parametrize("ceiling", [0.001, 0.02, None])
@@ -118,19 +128,22 @@ def test_a_burst(benchmark: BenchmarkFixture, ceiling: float | None) -> None:
     """`ceiling`: in machine-hours. It refuses all, most, and none."""
     config = LeastPriceConfig(ceiling_machine_hours=ceiling)
 
-    def best_s(view: Cluster) -> float:
-        """The best of three times of one decision."""
-        found: list[float] = []
-        for _ in range(3):
-            began = time.thread_time()
-            LEAST_PRICE.decision(view, config)
-            found.append(time.thread_time() - began)
-        return min(found)
-
-    one_s = best_s(full_machine(1))
+    one_s = decision_s(full_machine(1), config)
     times_s: list[float] = []
-    benchmark.pedantic(lambda: times_s.append(best_s(full_machine(BURST))), rounds=1)  # type: ignore[no-untyped-call]
+    many = full_machine(BURST)
+    benchmark.pedantic(lambda: times_s.append(decision_s(many, config)), rounds=1)  # type: ignore[no-untyped-call]
     benchmark.extra_info["burst_over_one"] = times_s[-1] / one_s
     print(
         f"\nceiling {ceiling}: {BURST} urgent jobs {times_s[-1]:.2f} s, {times_s[-1] / one_s:.1f} times one"
     )
+
+
+def test_an_array_without_a_limit(benchmark: BenchmarkFixture) -> None:
+    """Many urgent jobs of one node at once."""
+    config, sizes = LeastPriceConfig(), (1,)
+    one_s = decision_s(full_machine(1, sizes), config)
+    times_s: list[float] = []
+    many = full_machine(ARRAY, sizes)
+    benchmark.pedantic(lambda: times_s.append(decision_s(many, config)), rounds=1)  # type: ignore[no-untyped-call]
+    benchmark.extra_info["array_over_one"] = times_s[-1] / one_s
+    print(f"\n{ARRAY} urgent jobs of one node {times_s[-1]:.2f} s, {times_s[-1] / one_s:.1f} times one")

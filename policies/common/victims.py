@@ -15,7 +15,7 @@ Differs from the paper:
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -64,11 +64,11 @@ class VictimGroup:
     """Why the group may not be evicted. Empty: it may."""
     shares_nodes: bool = False
     """Whether one of the jobs shares a node. If that node is down, the other job is not in the group."""
+    job_ids: tuple[str, ...] = field(init=False, compare=False)
+    """The ids of the jobs, sorted."""
 
-    @property
-    def job_ids(self) -> tuple[str, ...]:
-        """The ids of the jobs, sorted."""
-        return tuple(job.job_id for job in self.jobs)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "job_ids", tuple(job.job_id for job in self.jobs))
 
     @property
     def past_evictions(self) -> int:

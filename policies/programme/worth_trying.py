@@ -49,8 +49,14 @@ def worth_trying(ordered: tuple[EvictionJob, ...], lacking: int, price: PriceOf)
 
 def _price_at_once(item: EvictionJob, price: PriceOf) -> int:
     """The least price of the ways to leave that take no time of others. A kill takes none."""
+    if _is_only_killed(item):
+        return price(item, Method.KILL)
     return min(price(item, method) for method in METHODS if item.turn_s(method) == 0.0)
 
 
 def _takes_time(item: EvictionJob) -> bool:
-    return any(item.turn_s(method) for method in METHODS)
+    return not _is_only_killed(item) and any(item.turn_s(method) for method in METHODS)
+
+
+def _is_only_killed(item: EvictionJob) -> bool:
+    return item.application_s is None and item.system_s is None
