@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from makeway.adapters.site.text import printable
-from makeway.adapters.slurm.entitlement.charged import IN_ALL, JOBS, RUN_MINUTES
+from makeway.adapters.slurm.entitlement.charged import IN_ALL, JOBS, OF_JOB, RUN_MINUTES
 from makeway.adapters.slurm.parse import RawJob
 
 _QOS = re.compile(
@@ -158,11 +158,11 @@ def _of_association(found: re.Match[str], line: str, *, safe: bool) -> list[Limi
     if user is None:
         return [group]
     # What an account says of the jobs of each user is only what its users' associations inherit.
-    each = _of_each_job(line)
+    at_once = {what: (most, 0.0) for what, most in _each_may_have(line).items()}
     return [
         group,
         replace(group, scope=Scope.OWN, left=_left(line, "MaxJobs", "", ""), scaled={}),
-        replace(group, scope=Scope.JOB, left=each, scaled={what: (most, 0.0) for what, most in each.items()}),
+        replace(group, scope=Scope.JOB, left=_of_each_job(line), scaled=at_once),
     ]
 
 
@@ -182,9 +182,14 @@ def _of_group(text: str, *, safe: bool) -> dict[str, float]:
 
 
 def _of_each_job(text: str) -> dict[str, float]:
+    """How much each job may have, and use in all of its time limit."""
+    return _each_may_have(text) | _each_may_have(text, "MaxTRESMinsPJ", OF_JOB)
+
+
+def _each_may_have(text: str, key: str = "MaxTRESPJ", unit: str = "") -> dict[str, float]:
     """How much each job may have, such as of `MaxTRESPJ=cpu=8,node=2`."""
-    amounts = _amounts(_pairs(text).get("MaxTRESPJ", ""))
-    return {what: float(amount) for what, amount in amounts if amount.isdecimal()}
+    amounts = _amounts(_pairs(text).get(key, ""))
+    return {f"{what}{unit}": float(amount) for what, amount in amounts if amount.isdecimal()}
 
 
 def _left(text: str, jobs: str, resources: str, run_minutes: str) -> dict[str, float]:

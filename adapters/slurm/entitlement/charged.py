@@ -21,6 +21,8 @@ RUN_MINUTES = " run minutes"
 """What follows these names in a limit on what jobs still hold, times the minutes of their time limits."""
 IN_ALL = " minutes in all"
 """The same in a limit on what jobs have used and may still use (GrpTRESMins)."""
+OF_JOB = " job minutes"
+"""The same in a limit on what each job may use (MaxTRESMins)."""
 _CPU = "cpu"
 
 
@@ -39,7 +41,7 @@ def needs_of(raw: RawJob, least: Mapping[str, float]) -> Mapping[str, float]:
         needs[what] = max(asked, needs.get(what, 0.0))
     counted = {JOBS: 1.0, **needs}
     minutes = 0.0 if raw.limit_s is None else raw.limit_s / 60.0
-    for unit in (RUN_MINUTES, IN_ALL) if minutes else ():
+    for unit in (RUN_MINUTES, IN_ALL, OF_JOB) if minutes else ():
         counted |= {f"{what}{unit}": number * minutes for what, number in needs.items()}
     return counted
 

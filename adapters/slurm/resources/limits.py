@@ -9,7 +9,7 @@ of the job's QOS, or after it if the job's QOS has the flag OverPartQOS; and wha
 the same limit of the association. The limits on a group of jobs (`Grp...`) of all accounts above the job's
 hold besides. An association for the job's partition takes the place of the user's other one. The LimitFactor
 of the first of these QOS that has one scales the `GrpTRES` of associations and accounts, rounded down; their
-`GrpTRESRunMins` and numbers of jobs, and the limits of the QOS itself, stay.
+`GrpTRESRunMins`, `MaxTRESMins` and numbers of jobs, and the limits of the QOS itself, stay.
 """
 
 import re
@@ -20,7 +20,7 @@ from itertools import product
 from types import MappingProxyType
 
 from makeway.adapters.slurm.entitlement.assoc_mgr import Limited, Scope, for_partitions, limits, parents_of
-from makeway.adapters.slurm.entitlement.charged import IN_ALL, needs_of
+from makeway.adapters.slurm.entitlement.charged import IN_ALL, OF_JOB, needs_of
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
@@ -109,7 +109,7 @@ class LimitsReader:
         of_jobs = ({self._of_partitions.get(name, "") for name in job.partitions} for job in waiting)
         several = any(found - {"", job.qos} for job, found in zip(waiting, of_jobs, strict=True))
         limited = limits(lines, safe=safe)
-        matters = several or any(one.scaled or any(map(_in_all, one.left)) for one in limited)
+        matters = several or any(one.scaled or any(map(_priced, one.left)) for one in limited)
         return KnownLimits(
             limited=limited,
             parents=self._parents,
@@ -219,14 +219,14 @@ def _quotas(
             found += [
                 Quota(name=f"{what} of {whose}", needs=needs[what], left=left)
                 for what, left in sorted(limited.left_with(factor).items())
-                if needs.get(what) and what not in before and not (charges_otherwise and _in_all(what))
+                if needs.get(what) and what not in before and not (charges_otherwise and _priced(what))
             ]
     return found
 
 
-def _in_all(what: str) -> bool:
-    """Whether it is the minutes that jobs have used and may still use."""
-    return what.endswith(IN_ALL)
+def _priced(what: str) -> bool:
+    """Whether it is minutes of which jobs may use more or fewer than they last."""
+    return what.endswith((IN_ALL, OF_JOB))
 
 
 def _said_of(scope: Scope, said: Mapping[Scope, frozenset[str]]) -> frozenset[str]:

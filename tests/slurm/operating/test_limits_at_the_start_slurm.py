@@ -1,5 +1,5 @@
-"""Limits that an urgent job is over only by what it would get (all CPUs of whole nodes), or by what another
-urgent job may still use.
+"""Limits that an urgent job is over only by what it would get (all CPUs of whole nodes), also times its time
+limit, or by what another urgent job may still use.
 
 Slurm checks both when nodes for the job are free. With default scheduling it shows no such limit before.
 """
@@ -19,10 +19,10 @@ from tests.slurm.support.world import slurm_settings
 
 pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
 
-NARROW, BUDGET = "narrow", "budget"
-LIMITS = {NARROW: "GrpTRES=cpu=3", BUDGET: "GrpTRESMins=cpu=200"}
+NARROW, BUDGET, SMALL = "narrow", "budget", "small"
+LIMITS = {NARROW: "GrpTRES=cpu=3", BUDGET: "GrpTRESMins=cpu=200", SMALL: "MaxTRESMinsPerJob=cpu=90"}
 """By the name of a QOS. An urgent job of two nodes may use 120 CPU minutes."""
-ALL_OF_EACH_NODE = ("--exclusive", "--ntasks-per-node=1", "--time=30", f"--qos={NARROW}")
+ALL_OF_EACH_NODE = ("--exclusive", "--ntasks-per-node=1", "--time=30")
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,21 @@ def add_associations(accounting: Accounting) -> None:
         accounting.manage("add", "user", *whose)
 
 
+@pytest.mark.parametrize(
+    ("qos", "why"),
+    [
+        (NARROW, f"cpu of QOS {NARROW}: it needs 4 of 3 left"),
+        (SMALL, f"QOS {SMALL}: it needs 120 of 90 left"),
+    ],
+)
 def test_no_job_leaves_for_one_that_would_get_more_than_its_limit(
-    story: Story, start_daemon: StartDaemon
+    story: Story, start_daemon: StartDaemon, qos: str, why: str
 ) -> None:
     story.fill()
     daemon = start_daemon()
-    large = story.submit("exec true", 2, "urgent", *ALL_OF_EACH_NODE)
-    waits_and_none_leaves(story, daemon, large, f"cpu of QOS {NARROW}: it needs 4 of 3 left")
-    small = story.submit(URGENT, 1, "urgent", *ALL_OF_EACH_NODE)
+    large = story.submit("exec true", 2, "urgent", *ALL_OF_EACH_NODE, f"--qos={qos}")
+    waits_and_none_leaves(story, daemon, large, why)
+    small = story.submit(URGENT, 1, "urgent", *ALL_OF_EACH_NODE, f"--qos={qos}")
     starts_on_the_held_nodes(story, daemon, small)
     assert len(story.lenders()) == 1
 

@@ -3,6 +3,10 @@
 Tried on 24.11.5 on 2026-11-26. With `AccountingStorageEnforce=safe`, a job of 120 CPU minutes waits under
 `GrpTRESMins=cpu=119`, and under 200 while another one of 120 runs. A UsageFactor counts only with the flag
 UsageFactorSafe.
+
+Tried on 22.05.8, 24.11.5 and 26.05.5 on 2026-11-27: an exclusive job of one CPU on a node of four, for ten
+minutes, waits under `MaxTRESMinsPerJob=cpu=39` and runs under 40, also without `safe`. The same limit of an
+association comes after that of the QOS, and no LimitFactor scales it.
 """
 
 from dataclasses import replace
@@ -49,6 +53,15 @@ def drawn_on(known: KnownLimits) -> set[tuple[str, float, float]]:
             {("node of job 7, QOS x", 2.0, 8.0)},
         ),
         ((of_qos("MaxTRESPJ=cpu=3", "other"), of_user("MaxTRESPJ=gres/gpu=3")), set()),
+        ((of_qos("MaxTRESPJ= MaxTRESMinsPJ=cpu=119"),), {("cpu job minutes of job 7, QOS x", 120.0, 119.0)}),
+        (
+            (of_qos("MaxTRESMinsPJ=cpu=900"), of_user("MaxTRESPJ=cpu=3 MaxTRESMinsPJ=cpu=30,node=50")),
+            {
+                ("cpu job minutes of job 7, QOS x", 120.0, 900.0),
+                ("cpu of job 7, account a, user 0", 4.0, 3.0),
+                ("node job minutes of job 7, account a, user 0", 60.0, 50.0),
+            },
+        ),
     ],
 )
 def test_what_each_job_may_have(lines: tuple[str, ...], drawn: set[tuple[str, float, float]]) -> None:
@@ -56,9 +69,12 @@ def test_what_each_job_may_have(lines: tuple[str, ...], drawn: set[tuple[str, fl
 
 
 def test_what_each_job_of_an_association_may_have_is_scaled_by_the_factor_of_its_qos() -> None:
-    limited = limits([of_user("MaxTRESPJ=cpu=3")])
+    limited = limits([of_user("MaxTRESPJ=cpu=3 MaxTRESMinsPJ=cpu=30")])
     known = KnownLimits(limited=limited, rules=QosRules(factors={"x": 1.5}))
-    assert drawn_on(known) == {("cpu of job 7, account a, user 0", 4.0, 4.0)}
+    assert drawn_on(known) == {
+        ("cpu of job 7, account a, user 0", 4.0, 4.0),
+        ("cpu job minutes of job 7, account a, user 0", 120.0, 30.0),
+    }
 
 
 MINUTES = "GrpTRESMins=cpu=200(40),node=N(20) GrpTRESRunMins=cpu=N(120),node=N(60)"
@@ -87,7 +103,7 @@ def test_minutes_that_are_left_are_shared_with_the_jobs_that_run(
 
 def test_minutes_are_not_counted_where_jobs_use_more_or_fewer_than_they_last() -> None:
     known = KnownLimits(
-        limited=limits([of_qos(f"{MINUTES} MaxTRESPJ=cpu=8")], safe=True),
+        limited=limits([of_qos(f"{MINUTES} MaxTRESPJ=cpu=8 MaxTRESMinsPJ=cpu=9")], safe=True),
         rules=QosRules(other_prices=frozenset({"x"})),
     )
     assert drawn_on(known) == {("cpu of job 7, QOS x", 4.0, 8.0)}
@@ -98,7 +114,8 @@ def test_a_limit_on_minutes_makes_the_rules_of_qos_known() -> None:
     reader = LimitsReader(lambda: rules)
     partitions = [RawPartition(name="batch", state="UP")]
     assert reader.learn([of_qos(NO_MINUTES)], partitions, [RAW], safe=True).rules == QosRules()
-    assert reader.learn([of_qos(MINUTES)], partitions, [RAW], safe=True).rules == rules
+    for words in (MINUTES, "MaxTRESMinsPJ=cpu=9"):
+        assert reader.learn([of_qos(words)], partitions, [RAW], safe=True).rules == rules
 
 
 @pytest.mark.parametrize(("enforced", "drawn"), [("limits,safe", 1), ("safe", 1), ("limits,qos", 0)])

@@ -76,7 +76,9 @@ def test_what_a_job_counts_as(cpus: int, nodes: int, said: dict[str, Any], held:
     needs = needs_of(raw, least_held(raw, found, NODES, COUNTS, whole=False))
     counted = {"billing": float(cpus), **held}
     minutes = {
-        f"{what} {of}": amount for what, amount in counted.items() for of in ("run minutes", "minutes in all")
+        f"{what} {of}": amount
+        for what, amount in counted.items()
+        for of in ("run minutes", "minutes in all", "job minutes")
     }
     assert needs == {"jobs": 1.0, **counted, **minutes}
 
