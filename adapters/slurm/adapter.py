@@ -27,6 +27,7 @@ from makeway.adapters.slurm.nodes.states import WakeTimes, down_nodes, node
 from makeway.adapters.slurm.nodes.waking import SleepingNodes
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.partitions.accounts import with_accounts_below
 from makeway.adapters.slurm.partitions.rules import PartitionRules
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
@@ -148,8 +149,7 @@ class SlurmCliAdapter:
         if known.release < build.KNOWS_EXCLUDED_NODES:
             jobs = _with_excluded_nodes(jobs, read)
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
-        resources = self._resources(read, jobs)
-        rules = PartitionRules.of(read.partitions, known.overtime_s)
+        resources, rules = self._resources(read, jobs), PartitionRules.of(read.partitions, known.overtime_s)
         self._find_reach = partial(self._reach, jobs, read, rules, holds, resources, wakes, now_s)
         resources = resources.within(self._find_reach, self._client.networks(read.partitions))
         translator = Translator(
@@ -339,12 +339,12 @@ class SlurmCliAdapter:
         parse_cluster.check_answered(records_read.nodes)
         found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)
         details = {job.job_id: told for job, told in found if told is not None}
-        told, safe = sections.get("limits", []), self._client.known().starts_safely
-        limits = self._limits.learn(told, records_read.partitions, waiting, safe=safe)
+        told, known = sections.get("limits", []), self._client.known()
+        limits = self._limits.learn(told, records_read.partitions, waiting, safe=known.starts_safely)
         left = tasks_left(jobs, details)
         return _Read(
             nodes=records_read.nodes,
-            partitions=records_read.partitions,
+            partitions=with_accounts_below(records_read.partitions, limits.parents, known.release),
             reservations=records_read.reservations,
             licenses=parse_cluster.licenses(sections.get("licenses", []), command=command),
             limits=replace(limits, tasks_left=left),

@@ -17,6 +17,8 @@ from makeway.adapters.slurm.parse import (
     gres,
     value,
 )
+from makeway.adapters.slurm.partitions.admission import ANYBODY, Admission, admission
+from makeway.adapters.slurm.partitions.memory import MemoryDefault, default_memory
 from makeway.adapters.slurm.partitions.times import NO_TIMES, PartitionTimes, partition_times
 from makeway.adapters.slurm.partitions.weights import billing_weights
 
@@ -66,15 +68,6 @@ class RawNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryDefault:
-    """How much memory a job gets that asks for none."""
-
-    per_cpu: bool
-    """Whether it is for each CPU. False: for each node."""
-    amount_mb: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RawPartition:
     """One partition of `scontrol show partitions`."""
 
@@ -109,6 +102,8 @@ class RawPartition:
     node_count_max: int | None = None
     """The largest number of nodes that they may have (MaxNodes). None: any."""
     times: PartitionTimes = NO_TIMES
+    admission: Admission = ANYBODY
+    """Whose jobs it takes. pyslurm does not tell: then those of all users."""
 
     @property
     def is_open(self) -> bool:
@@ -116,7 +111,9 @@ class RawPartition:
         return self.state in _OPEN_STATES
 
     def admits(self, limit_s: float | None, node_count: int) -> bool:
-        """Whether it admits jobs of such a time limit and size. `limit_s` None: that of the partition."""
+        """Whether it admits jobs of such a time limit and of no more nodes. `limit_s` None: that of the
+        partition.
+        """
         too_long = limit_s is not None and self.limit_max_s is not None and limit_s > self.limit_max_s
         return not too_long and (self.node_count_max is None or node_count <= self.node_count_max)
 
@@ -283,6 +280,7 @@ def _partition(line: str) -> RawPartition:
         times=partition_times(
             *(_optional(line, key, "") for key in ("OverTimeLimit", "ResumeTimeout", "SuspendTimeout"))
         ),
+        taken=admission(dict(reversed(_WORD.findall(line)))),
     )
 
 
@@ -305,8 +303,9 @@ def partition_of(
     times: PartitionTimes = NO_TIMES,
     takes_blocks: bool = False,
     topology: str = "",
+    taken: Admission = ANYBODY,
 ) -> RawPartition:
-    """A partition by scontrol's words. `sharing` is OverSubscribe."""
+    """A partition by scontrol's words. `sharing` is OverSubscribe. `taken`: whose jobs it takes."""
     return RawPartition(
         name=name,
         state=state,
@@ -325,6 +324,7 @@ def partition_of(
         limit_max_s=duration_s(time_max) if time_max else None,
         node_count_max=int(nodes_max) if nodes_max.isdecimal() else None,
         times=times,
+        admission=taken,
     )
 
 
@@ -334,14 +334,6 @@ def job_defaults(settings: Mapping[str, str]) -> JobDefaults:
         memory=default_memory(settings.get("DefMemPerNode", ""), settings.get("DefMemPerCPU", "")),
         of_gpus=gpu_defaults(settings.get("JobDefaults", "")),
     )
-
-
-def default_memory(per_node: str, per_cpu: str) -> MemoryDefault | None:
-    """What DefMemPerNode and DefMemPerCPU say. None: neither is set; 0 is Slurm's word for that too."""
-    for text, by_cpu in ((per_cpu, True), (per_node, False)):
-        if text.isascii() and text.isdigit() and int(text):
-            return MemoryDefault(per_cpu=by_cpu, amount_mb=float(text))
-    return None
 
 
 def gpu_defaults(text: str) -> GpuDefaults:

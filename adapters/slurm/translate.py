@@ -28,7 +28,7 @@ from makeway.adapters.slurm.resources.holdings import Holding
 from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits, asked_licenses, quotas
 from makeway.adapters.slurm.resources.view import Held, SnapshotResources
 from makeway.adapters.slurm.waiting import eligibility
-from makeway.adapters.slurm.waiting.reasons import lacks_by_reason, looked_at
+from makeway.adapters.slurm.waiting.reasons import OF_PARTITION, lacks_by_reason, looked_at
 from makeway.policies.model import (
     Job,
     JobKind,
@@ -265,8 +265,7 @@ class Translator:
             if count > self._licenses.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"
         lacks = lacks_by_reason(raw, self._limits.tasks_left)
-        # With several partitions the reason is the one of the last that Slurm tried.
-        elsewhere = len(raw.partitions) > 1 and raw.reason.startswith("Partition")
+        elsewhere = len(raw.partitions) > 1 and raw.reason.startswith(OF_PARTITION)
         if lacks and not elsewhere:
             return f"{lacks} ({printable(raw.reason)})"
         return "its release from a hold" if eligibility.is_held(raw) else ""

@@ -21,6 +21,7 @@ from makeway.adapters.site.entitlement import JOBS, NODES, SECONDS, SubmissionLi
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm import parse
 from makeway.adapters.slurm.entitlement.qos import limit_factor
+from makeway.adapters.slurm.partitions.admission import admits
 from makeway.adapters.slurm.resources.limits import accounts_above
 
 _GROUP_LIMITS = ("GrpTRES", "GrpJobs", "GrpSubmit")
@@ -52,7 +53,7 @@ class PartitionDoor:
 
     def opens(self, groups: Collection[str]) -> bool:
         """Whether it is open to a user of these groups, by whatever account and QOS."""
-        return self.words.get("RootOnly", "NO") == "NO" and _admits(
+        return self.words.get("RootOnly", "NO") == "NO" and admits(
             groups, self.words.get("AllowGroups", _ALL), "(null)"
         )
 
@@ -61,8 +62,8 @@ class PartitionDoor:
         words = self.words
         return (
             account is None
-            or _admits({account}, words.get("AllowAccounts", _ALL), words.get("DenyAccounts", "(null)"))
-        ) and (qos is None or _admits({qos}, words.get("AllowQos", _ALL), words.get("DenyQos", "(null)")))
+            or admits({account}, words.get("AllowAccounts", _ALL), words.get("DenyAccounts", "(null)"))
+        ) and (qos is None or admits({qos}, words.get("AllowQos", _ALL), words.get("DenyQos", "(null)")))
 
     def own_qos(self, qos: "Mapping[str, QosLimits]") -> "QosLimits | None":
         """The limits of its QOS. None: it has none."""
@@ -76,15 +77,6 @@ class PartitionDoor:
         for key in ("MaxNodes", "TotalNodes"):
             found += _limit(self.words.get(key, ""), NODES, whose)
         return found
-
-
-def _admits(names: Collection[str], allowed: str, denied: str) -> bool:
-    """Whether one of the names is allowed and not denied, in Slurm's words."""
-    given = allowed.split(",")
-    if _ALL not in given:
-        return any(name in given for name in names)
-    refused = denied.split(",")
-    return not any(name in refused for name in names)
 
 
 LimitsByName = Mapping[str, tuple[SubmissionLimit, ...]]

@@ -5,12 +5,14 @@ Slurm gives it the nodes that are free first. makeway has to know before which o
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.resources.features import alternatives
 from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS
+from makeway.adapters.slurm.waiting.reasons import OF_PARTITION
 from makeway.policies.model import Resources
 
 
@@ -32,8 +34,22 @@ class Asked:
     def blocked_by(self) -> str:
         """See `Job.blocked_by`."""
         if not self.admitted:
-            return "a partition that admits it (MaxTime, MaxNodes)"
+            return "a partition that admits it (MaxTime, MaxNodes, AllowAccounts and the like)"
         return f"nodes that makeway cannot choose ({self.uncounted})" if self.uncounted else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    """What an urgent job, or one that would be submitted, asks wherever it may run."""
+
+    ask: Callable[[tuple[str, ...], str], Asked]
+    """What it asks in some of its partitions, with some of its features."""
+    takes: Callable[[str, Asked], bool]
+    """Whether a partition takes it if it asks that there."""
+    job_id: str = ""
+    """Empty: it has none yet."""
+    may_be_refused: bool = True
+    """Whether it may wait because no partition admits it."""
 
 
 class UrgentWays:
@@ -66,46 +82,59 @@ class UrgentWays:
         """What the urgent job asks."""
         if not has_choice(job.partitions, job.features):
             return self._ask(job)
-        return self.best(
-            lambda partitions, features: self._ask(replace(job, partitions=partitions, features=features)),
-            job.partitions,
-            job.features,
-            limit_s=job.limit_s,
+        wish = _Wish(
+            ask=lambda names, features: self._ask(replace(job, partitions=names, features=features)),
+            takes=partial(self._takes, job),
             job_id=job.job_id,
             may_be_refused=_may_be_refused(job),
         )
+        admitting = tuple(
+            name
+            for name in job.partitions
+            if self.admits(name, job.limit_s, 1) and self._takes_jobs_like(job, name)
+        )
+        return self._in_one_way(wish, job.partitions, admitting, job.features)
 
-    def best(
+    def submitted(
         self,
         ask: Callable[[tuple[str, ...], str], Asked],
         partitions: tuple[str, ...],
         features: str,
-        *,
         limit_s: float | None,
-        job_id: str = "",
-        may_be_refused: bool = True,
     ) -> Asked:
-        """What a job asks that is in these partitions, and wants nodes of these features.
+        """What an urgent job would ask that is submitted to these partitions, for nodes of these features.
+
+        Args:
+            ask: what it asks in some of its partitions, with some of its features.
+            partitions: the partitions.
+            features: the features, as `--constraint` takes them.
+            limit_s: the time limit of the job. None: that of the partition.
+        """
+        wish = _Wish(ask=ask, takes=lambda name, asked: self.admits(name, limit_s, asked.node_count))
+        admitting = tuple(name for name in partitions if self.admits(name, limit_s, 1))
+        return self._in_one_way(wish, partitions, admitting, features)
+
+    def _in_one_way(
+        self, wish: "_Wish", partitions: tuple[str, ...], admitting: tuple[str, ...], features: str
+    ) -> Asked:
+        """What an urgent job asks that is in several partitions, or wants nodes of one of several features.
 
         One node may be any of them. Several nodes have to be in one partition and of one feature: those of
         the job's hold, else those where most nodes could come free.
 
-        Args:
-            ask: what the job asks in some of its partitions, with some of its features.
-            partitions: the partitions.
-            features: the features, as `--constraint` takes them.
-            limit_s: the time limit of the job. None: that of the partition.
-            job_id: the id of the job. Empty: it has none yet.
-            may_be_refused: whether the job may wait because no partition admits it.
+        `admitting`: the partitions without those that do not take such a job, whatever it asks there.
         """
-        admitting = tuple(name for name in partitions if self.admits(name, limit_s, 1))
         partitions = admitting or partitions
-        together = ask(partitions, features)
+        together = wish.ask(partitions, features)
         if not (admitting and has_choice(partitions, features)):
-            fits = any(self.admits(name, limit_s, together.node_count) for name in admitting)
-            return replace(together, admitted=fits or not may_be_refused)
+            fits = any(wish.takes(name, together) for name in admitting)
+            return replace(together, admitted=fits or not wish.may_be_refused)
         ways = [(name, alternative) for name in partitions for alternative in alternatives(features)]
-        each = [ask((name,), alternative) for name, alternative in ways]
+        each = [wish.ask((name,), alternative) for name, alternative in ways]
+        takes = [wish.takes(name, one) for (name, _), one in zip(ways, each, strict=True)]
+        fewer = tuple(dict.fromkeys(name for (name, _), taken in zip(ways, takes, strict=True) if taken))
+        if 0 < len(fewer) < len(partitions):
+            return self._in_one_way(wish, fewer, fewer, features)
         sets = [self._names if one.eligible_nodes is None else one.eligible_nodes for one in each]
         if together.node_count == 1 and self._limited.isdisjoint(partitions):
             if any(one.demand is not None or one.node_count > 1 for one in (together, *each)):
@@ -115,16 +144,29 @@ class UrgentWays:
         reach = self._reach()
 
         def rank(index: int) -> tuple[object, ...]:
-            served = reach.rank(job_id, sets[index], each[index].node_count)
+            served = reach.rank(wish.job_id, sets[index], each[index].node_count)
             return *served, ways[index][0] not in self._limited
 
-        fitting = [
-            index
-            for index, (name, _) in enumerate(ways)
-            if self.admits(name, limit_s, each[index].node_count)
-        ]
+        fitting = [index for index, taken in enumerate(takes) if taken]
         best = max(fitting or range(len(each)), key=rank)
-        return replace(each[best], admitted=bool(fitting) or not may_be_refused)
+        return replace(each[best], admitted=bool(fitting) or not wish.may_be_refused)
+
+    def _takes_jobs_like(self, job: RawJob, partition: str) -> bool:
+        """Whether a partition takes jobs of the account, the QOS and the user of a job."""
+        found = self._partitions.get(partition)
+        return found is None or found.admission.takes(account=job.account, qos=job.qos, user_id=job.user_id)
+
+    def _takes(self, job: RawJob, partition: str, asked: Asked) -> bool:
+        """Whether a partition takes the job if it asks that there."""
+        found = self._partitions.get(partition)
+        if found is None:
+            return True
+        most_mb = found.admission.memory_max_mb
+        return (
+            found.admits(job.limit_s, asked.node_count)
+            and asked.node_count >= found.admission.node_count_min
+            and (most_mb is None or job.tres_memory_mb <= most_mb * asked.node_count)
+        )
 
     def admits(self, partition: str, limit_s: float | None, node_count: int) -> bool:
         """Whether a partition admits a job of that time limit and size."""
@@ -136,7 +178,7 @@ def _may_be_refused(job: RawJob) -> bool:
     """Whether a job may wait because no partition admits it. A QOS can override the limits of partitions;
     then Slurm names another reason. Of a job in one partition, the reason is enough.
     """
-    return len(job.partitions) > 1 and job.reason.startswith(("None", "SchedDefer", "Partition"))
+    return len(job.partitions) > 1 and job.reason.startswith(("None", "SchedDefer", *OF_PARTITION))
 
 
 def has_choice(partitions: tuple[str, ...], features: str) -> bool:

@@ -8,6 +8,7 @@ from makeway.adapters.slurm.holds import made_as_hold
 from makeway.adapters.slurm.nodes.states import node
 from makeway.adapters.slurm.parse import NO_GPU_DEFAULTS, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
+from makeway.adapters.slurm.partitions.admission import ANYBODY
 from makeway.adapters.slurm.partitions.times import PartitionTimes
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.waiting.eligibility import FLEX
@@ -87,6 +88,7 @@ def _partitions(partitions: Iterable[RawPartition]) -> dict[str, RawPartition]:
             raw,
             weights=(),
             gpu_defaults=NO_GPU_DEFAULTS,
+            admission=ANYBODY,
             times=PartitionTimes(overtime_s=raw.times.overtime_s or None),
         )
         for raw in partitions

@@ -309,7 +309,7 @@ class SnapshotResources:
             asks = replace(request, partitions=partitions, features=features)
             return self._submitted(asks, exclusive=wanted.exclusive)
 
-        return self._ways.best(ask, request.partitions, request.features, limit_s=wanted.limit_s)
+        return self._ways.submitted(ask, request.partitions, request.features, wanted.limit_s)
 
     def _submitted(self, request: JobRequest, *, exclusive: bool) -> Asked:
         if self._may_share(request.partitions, exclusive=exclusive):

@@ -44,6 +44,12 @@ PartitionTimeLimit.
 """
 
 
+OF_PARTITION = ("Partition", "Job's account", "Job's QOS", "MaxMemPerLimit")
+"""How the reasons begin by which one partition refuses a job, as tried on 22.05, 24.11 and 26.05. Of a job in
+several partitions, Slurm names the one that it tried last.
+"""
+
+
 def lacks_by_reason(raw: RawJob, tasks_left: Mapping[str, float]) -> str:
     """What Slurm's reason says that a waiting job lacks besides nodes. Empty: nothing. `tasks_left`: see
     `details.tasks_left`.

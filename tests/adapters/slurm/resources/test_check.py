@@ -8,7 +8,7 @@ import pytest
 from makeway.adapters.site.checks import Level
 from makeway.adapters.slurm import parse as slurm_parse
 from makeway.adapters.slurm import parse_cluster
-from makeway.adapters.slurm.parse_cluster import MemoryDefault
+from makeway.adapters.slurm.partitions.memory import MemoryDefault
 from makeway.adapters.slurm.resources.check import check_sharing
 from makeway.adapters.slurm.settings import Price
 from tests.adapters.slurm.test_doctor import LAYOUT, SHARING, slurm

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from makeway.adapters.slurm.parse import ForEachGpu, GpuDefaults, for_each_gpu, gres
-from makeway.adapters.slurm.parse_cluster import JobDefaults, MemoryDefault, RawPartition
+from makeway.adapters.slurm.parse_cluster import JobDefaults, RawPartition
+from makeway.adapters.slurm.partitions.memory import MemoryDefault
 from makeway.adapters.slurm.resources.details import MemoryPer, details
 from makeway.adapters.slurm.resources.request import request_of
 from makeway.adapters.slurm.resources.view import SnapshotResources

@@ -10,13 +10,14 @@ import pytest
 from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network, Networks
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition, partitions
+from makeway.adapters.slurm.partitions.admission import Admission
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import kept_jobs
 from tests.adapters.slurm.fake_slurm import NOW_S, FakeSlurm, adapter_of, made_reservation
-from tests.adapters.slurm.jobs.raw_jobs import ANY, NODES, PENDING, RUNNING
+from tests.adapters.slurm.jobs.raw_jobs import ANY, NODES, PENDING, RUNNING, translated
 from tests.adapters.slurm.test_parse import ROW
 
 SMALL, LARGE = frozenset({"n1", "n2", "n3"}), frozenset({"n4", "n5", "n6", "n7", "n8"})
@@ -233,6 +234,82 @@ def test_partitions_that_do_not_admit_the_job_do_not_count(
     asked = SnapshotResources(all_nodes, CHOICE, counts=counts).asked(job, urgent=True)
     assert (asked.admitted, asked.eligible_nodes if admitted else None) == (admitted, nodes)
     assert bool(asked.blocked_by) is not admitted
+
+
+NOT_ALL = (
+    RawPartition(name="accounts", state="UP", admission=Admission(allowed_accounts="physics,other")),
+    RawPartition(name="denied", state="UP", admission=Admission(denied_accounts="a")),
+    RawPartition(name="qos", state="UP", admission=Admission(allowed_qos="long")),
+    RawPartition(name="root", state="UP", admission=Admission(root_only=True)),
+    RawPartition(name="wide", state="UP", admission=Admission(node_count_min=3)),
+    RawPartition(name="lean", state="UP", admission=Admission(memory_max_mb=99.0)),
+    RawPartition(name="large", state="UP"),
+)
+"""All but the last do not take every job, and have all nodes."""
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "refused"),
+    [
+        ("accounts", {}, True),
+        ("accounts", {"account": "physics"}, False),
+        ("denied", {}, True),
+        ("denied", {"account": "b"}, False),
+        ("qos", {}, True),
+        ("qos", {"qos": "urgent,long"}, False),
+        ("root", {}, True),
+        ("root", {"user_id": "0"}, False),
+        ("wide", {}, True),
+        ("wide", {"node_count": 3, "tres": "node=3,mem=300M", "cpu_count": 3, "task_count": 3}, False),
+        ("lean", {}, True),
+        ("lean", {"memory_mb": 99.0, "tres": "mem=99M"}, False),
+    ],
+)
+@pytest.mark.parametrize("node_count", [1, 2])
+def test_no_nodes_are_chosen_in_a_partition_that_does_not_take_the_job(
+    name: str, changes: dict[str, Any], refused: bool, node_count: int
+) -> None:
+    everywhere = frozenset(one.name for one in NOT_ALL[:-1])
+    nodes = tuple(
+        replace(one, partitions=everywhere | ({"large"} if one.name in LARGE else frozenset()))
+        for one in NODES
+    )
+    plain: dict[str, Any] = {
+        "node_count": node_count,
+        "cpu_count": node_count,
+        "task_count": node_count,
+        "tres": f"node={node_count},mem={node_count}00M",
+        "memory_mb": 100.0,
+        "account": "a",
+        "qos": "urgent",
+        "user_id": "7",
+    }
+    counts = Counting(shares=True, cpus=True, memory=True)
+    job = replace(PENDING, **(plain | {"partitions": (name, "large"), "reason": "Resources"} | changes))
+    asked = SnapshotResources(nodes, NOT_ALL, counts=counts).asked(job, urgent=True)
+    assert (asked.eligible_nodes, asked.blocked_by) == (LARGE if refused else None, "")
+    nowhere = replace(job, partitions=(name, "brief"), limit_s=601.0, reason=REFUSALS[name])
+    partitions = (*NOT_ALL, RawPartition(name="brief", state="UP", limit_max_s=600.0))
+    asked = SnapshotResources(nodes, partitions, counts=counts).asked(nowhere, urgent=True)
+    assert asked.admitted is not refused
+
+
+REFUSALS = {
+    "accounts": "Job's account not permitted to use this partition (accounts allows physics not a)",
+    "denied": "PartitionConfig",
+    "qos": "Job's QOS not permitted to use this partition (qos allows long not urgent)",
+    "root": "PartitionConfig",
+    "wide": "PartitionNodeLimit",
+    "lean": "MaxMemPerLimit",
+}
+"""How Slurm says of a job that the partition does not take it."""
+
+
+@pytest.mark.parametrize("reason", REFUSALS.values())
+def test_what_one_of_several_partitions_refuses_keeps_no_job_from_the_others(reason: str) -> None:
+    several = replace(PENDING, partitions=("batch", "big"), reason=reason)
+    assert translated(several, ANY).blocked_by == ""
+    assert translated(replace(several, partitions=("batch",)), ANY).blocked_by != ""
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,8 @@
 import pytest
 
 from makeway.adapters.slurm import parse, parse_cluster
-from makeway.adapters.slurm.parse_cluster import (
-    NO_JOB_DEFAULTS,
-    JobDefaults,
-    MemoryDefault,
-    RawPartition,
-    job_defaults,
-)
+from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, RawPartition, job_defaults
+from makeway.adapters.slurm.partitions.memory import MemoryDefault
 from makeway.adapters.slurm.resources.details import MemoryPer
 from makeway.adapters.slurm.resources.submission import Submission, submission
 from tests.adapters.slurm.resources.captured_sharing import Shared, shared

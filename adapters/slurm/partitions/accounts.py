@@ -1,0 +1,45 @@
+"""Which accounts stand for others in what a partition says of accounts. Pure.
+
+Reference: 24.11.5 and 26.05.5 as tried on 2026-11-27: a partition that allows or denies an account does so
+    with all accounts below it. 22.05.8 goes by the account of the job alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.admission import Admission
+from makeway.adapters.slurm.resources.limits import accounts_above
+
+_BY_HIERARCHY = (24, 11)
+"""The first release that was seen to go by the accounts above that of a job, too."""
+
+
+def with_accounts_below(
+    partitions: Iterable[RawPartition], parents: Mapping[str, str], release: tuple[int, int]
+) -> tuple[RawPartition, ...]:
+    """The partitions. What one says of an account it says of those below, as far as they are known.
+
+    Args:
+        partitions: those of a snapshot.
+        parents: by account, the one above it; empty for the highest.
+        release: year and month of the Slurm release.
+    """
+    if release < _BY_HIERARCHY or not parents:
+        return tuple(partitions)
+    return tuple(replace(one, admission=_expanded(one, parents)) for one in partitions)
+
+
+def _expanded(one: RawPartition, parents: Mapping[str, str]) -> Admission:
+    said = one.admission
+    return replace(
+        said,
+        allowed_accounts=_with_those_below(said.allowed_accounts, parents),
+        denied_accounts=_with_those_below(said.denied_accounts, parents),
+    )
+
+
+def _with_those_below(names: str, parents: Mapping[str, str]) -> str:
+    found = names.split(",")
+    below = sorted(name for name in parents if not set(found).isdisjoint(accounts_above(name, parents)))
+    return ",".join(dict.fromkeys([*found, *below]))

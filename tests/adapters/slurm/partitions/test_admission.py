@@ -1,0 +1,54 @@
+"""Whose jobs a partition takes, as `scontrol show partition` prints it."""
+
+import pytest
+
+from makeway.adapters.slurm import parse_cluster
+from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.accounts import with_accounts_below
+from makeway.adapters.slurm.partitions.admission import ANYBODY, Admission
+
+PARENTS = {"child": "top", "top": "root", "root": "", "other": "root"}
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("AllowAccounts=ALL AllowQos=ALL MaxMemPerNode=UNLIMITED MinNodes=0 RootOnly=NO", ANYBODY),
+        (
+            "AllowAccounts=top,other DenyQos=normal MaxMemPerNode=300 MinNodes=2 RootOnly=YES",
+            Admission(
+                allowed_accounts="top,other",
+                denied_qos="normal",
+                root_only=True,
+                node_count_min=2,
+                memory_max_mb=300.0,
+            ),
+        ),
+        (
+            "DenyAccounts=top AllowQos=long MaxMemPerCPU=9",
+            Admission(denied_accounts="top", allowed_qos="long"),
+        ),
+    ],
+)
+def test_what_a_partition_says_of_the_jobs_that_it_takes(words: str, found: Admission) -> None:
+    line = f"PartitionName=p AllocNodes=ALL {words} MaxTime=UNLIMITED State=UP"
+    (partition,) = parse_cluster.partitions([line], command=())
+    assert partition.admission == found
+
+
+def test_names_that_are_denied_count_only_where_none_are_allowed() -> None:
+    both = Admission(allowed_accounts="child", denied_accounts="child")
+    assert both.takes(account="child", qos="", user_id="7")
+    assert not both.takes(account="other", qos="", user_id="7")
+
+
+@pytest.mark.parametrize(("release", "below"), [((22, 5), False), ((24, 11), True), ((26, 5), True)])
+def test_from_24_11_on_an_account_stands_for_those_below_it(release: tuple[int, int], below: bool) -> None:
+    def takes(said: Admission, account: str) -> bool:
+        partitions = (RawPartition(name="p", state="UP", admission=said),)
+        (one,) = with_accounts_below(partitions, PARENTS, release)
+        return one.admission.takes(account=account, qos="", user_id="7")
+
+    allowed, denied = Admission(allowed_accounts="top"), Admission(denied_accounts="top")
+    assert [takes(allowed, account) for account in ("top", "child", "other")] == [True, below, False]
+    assert [takes(denied, account) for account in ("top", "child", "other")] == [False, not below, True]

@@ -1,0 +1,70 @@
+"""Urgent jobs in two partitions of which one does not take them: the jobs of the other one leave.
+
+Slurm keeps such a job, and says of it in turn what the one partition lacks and that it waits for nodes.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from bench.fight.accounting import Accounting, user_name
+
+from makeway.adapters.devcluster.cluster import DevCluster
+from makeway.adapters.devcluster.conf import CLUSTER_NAME, DevSpec
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.accounted import accounted_cluster
+from tests.slurm.support.story import SAVES, Story, nothing_is_left, starts_on_the_held_nodes, works_again
+from tests.slurm.support.world import slurm_settings
+
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
+
+REFUSING = {
+    "accounts": "AllowAccounts=saving",
+    "denied": "DenyAccounts=urgent",
+    "qos": "AllowQos=long",
+    "wide": "MinNodes=2",
+    "lean": "MaxMemPerNode=500",
+}
+"""By the name of a partition: why it takes no urgent job of one node with 1,000 MB."""
+TAKING_NODES = {"n3", "n4"}
+
+
+@pytest.fixture(scope="module")
+def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
+    """Four nodes, two of them in partitions that refuse the urgent jobs."""
+    spec = DevSpec(
+        node_count=4,
+        memory_counts=True,
+        root=slurm_root,
+        settings=slurm_settings(),
+        partitions=(
+            "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
+            "PartitionName=takes Nodes=n[3-4] MaxTime=INFINITE State=UP",
+            *(f"PartitionName={name} Nodes=n[1-2] {why} State=UP" for name, why in REFUSING.items()),
+        ),
+    )
+    with accounted_cluster(spec, add_associations) as cluster:
+        yield cluster
+
+
+def add_associations(accounting: Accounting) -> None:
+    cluster, qos = f"cluster={CLUSTER_NAME}", "qos=normal,long"
+    accounting.manage("add", "qos", "long")
+    for account in ("urgent", "saving"):
+        accounting.manage("add", "account", account, cluster, qos)
+        whose = (user_name(), f"account={account}", cluster, qos, "defaultqos=normal")
+        accounting.manage("add", "user", *whose)
+
+
+@pytest.mark.parametrize("refusing", REFUSING)
+def test_the_jobs_of_the_partition_leave_that_takes_the_urgent_one(
+    story: Story, start_daemon: StartDaemon, refusing: str
+) -> None:
+    story.works(*[story.submit(SAVES, 1, "saving") for _ in range(4)])
+    daemon = start_daemon()
+    urgent = story.urgent_comes(1, f"--partition={refusing},takes")
+    starts_on_the_held_nodes(story, daemon, urgent)
+    (lender,) = story.lenders()
+    assert story.nodes(urgent) <= TAKING_NODES
+    story.ends(urgent)
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)
