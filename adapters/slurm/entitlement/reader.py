@@ -118,10 +118,11 @@ class SlurmEntitlements:
         of_qos = ways.qos_limits(self._sacctmgr("qos", *_format(ways.QOS_FIELDS)))
         relative = any(one.relative for one in of_qos.values())
         tres = self._sacctmgr("cluster", cluster, *_format(("TRES",))) if relative else []
+        accounts = ways.account_limits(of_accounts)
         return ways.ways(
-            doors,
+            ways.standing_for_those_below(doors, accounts, parse.release(settings["SLURM_VERSION"])),
             ways.associations(of_user, user),
-            ways.account_limits(of_accounts),
+            accounts,
             of_qos,
             enforced=enforced(settings),
             tres="".join(tres),

@@ -6,9 +6,9 @@ Reference: 24.11.5 and 26.05.5 as tried on 2026-11-27: a partition that allows o
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from makeway.adapters.slurm.parse_cluster import RawPartition
-from makeway.adapters.slurm.partitions.admission import Admission
 from makeway.adapters.slurm.resources.limits import accounts_above
 
 _BY_HIERARCHY = (24, 11)
@@ -25,21 +25,24 @@ def with_accounts_below(
         parents: by account, the one above it; empty for the highest.
         release: year and month of the Slurm release.
     """
-    if release < _BY_HIERARCHY or not parents:
-        return tuple(partitions)
-    return tuple(replace(one, admission=_expanded(one, parents)) for one in partitions)
-
-
-def _expanded(one: RawPartition, parents: Mapping[str, str]) -> Admission:
-    said = one.admission
-    return replace(
-        said,
-        allowed_accounts=_with_those_below(said.allowed_accounts, parents),
-        denied_accounts=_with_those_below(said.denied_accounts, parents),
+    expanded = partial(with_those_below, parents=parents, release=release)
+    return tuple(
+        replace(
+            one,
+            admission=replace(
+                one.admission,
+                allowed_accounts=expanded(one.admission.allowed_accounts),
+                denied_accounts=expanded(one.admission.denied_accounts),
+            ),
+        )
+        for one in partitions
     )
 
 
-def _with_those_below(names: str, parents: Mapping[str, str]) -> str:
+def with_those_below(names: str, parents: Mapping[str, str], release: tuple[int, int]) -> str:
+    """The names of accounts, divided by commas, with those of the accounts for which they stand."""
     found = names.split(",")
+    if release < _BY_HIERARCHY:
+        return names
     below = sorted(name for name in parents if not set(found).isdisjoint(accounts_above(name, parents)))
     return ",".join(dict.fromkeys([*found, *below]))
