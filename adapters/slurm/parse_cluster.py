@@ -17,7 +17,7 @@ from makeway.adapters.slurm.parse import (
     gres,
     value,
 )
-from makeway.adapters.slurm.partitions.admission import ANYBODY, Admission, admission
+from makeway.adapters.slurm.partitions.admission import ANYBODY, TakenJobs, admission
 from makeway.adapters.slurm.partitions.memory import MemoryDefault, default_memory
 from makeway.adapters.slurm.partitions.times import NO_TIMES, PartitionTimes, partition_times
 from makeway.adapters.slurm.partitions.weights import billing_weights
@@ -102,7 +102,7 @@ class RawPartition:
     node_count_max: int | None = None
     """The largest number of nodes that they may have (MaxNodes). None: any."""
     times: PartitionTimes = NO_TIMES
-    admission: Admission = ANYBODY
+    admission: TakenJobs = ANYBODY
     """Whose jobs it takes. pyslurm does not tell: then those of all users."""
 
     @property
@@ -303,7 +303,7 @@ def partition_of(
     times: PartitionTimes = NO_TIMES,
     takes_blocks: bool = False,
     topology: str = "",
-    taken: Admission = ANYBODY,
+    taken: TakenJobs = ANYBODY,
 ) -> RawPartition:
     """A partition by scontrol's words. `sharing` is OverSubscribe. `taken`: whose jobs it takes."""
     return RawPartition(

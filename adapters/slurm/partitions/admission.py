@@ -16,7 +16,7 @@ _YES = "YES"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
+class TakenJobs:
     """What a partition says of the jobs that it takes, in Slurm's words."""
 
     allowed_accounts: str = _ALL
@@ -39,14 +39,14 @@ class Admission:
         )
 
 
-ANYBODY = Admission()
+ANYBODY = TakenJobs()
 """Takes every job."""
 
 
-def admission(words: Mapping[str, str]) -> Admission:
+def admission(words: Mapping[str, str]) -> TakenJobs:
     """What scontrol's words of a partition say."""
     node_count_min, memory_max = words.get("MinNodes", ""), words.get("MaxMemPerNode", "")
-    return Admission(
+    return TakenJobs(
         allowed_accounts=words.get("AllowAccounts", _ALL),
         denied_accounts=words.get("DenyAccounts", _NONE),
         allowed_qos=words.get("AllowQos", _ALL),

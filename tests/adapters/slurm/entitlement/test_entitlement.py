@@ -387,26 +387,6 @@ def test_what_cannot_be_read_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "release", "refused"),
-    [
-        ("AllowAccounts=lab", "24.11.5", False),
-        ("DenyAccounts=lab", "24.11.5", True),
-        ("AllowAccounts=lab", "22.05.8", True),
-        ("DenyAccounts=lab", "22.05.8", False),
-    ],
-)
-def test_from_24_11_on_an_account_stands_for_those_below_it(said: str, release: str, refused: bool) -> None:
-    slurm = FakeAccounting()
-    slurm.config = slurm.config.replace("24.11.5", release)
-    slurm.partition["accounts"] = said
-    slurm.associations = {
-        **slurm.associations,
-        "": (account("root", ""), account("lab", "root"), account("light", "lab")),
-    }
-    assert (asked(slurm)[0] is not None) is refused
-
-
-@pytest.mark.parametrize(
     ("text", "words"),
     [
         ("none", {"none"}),

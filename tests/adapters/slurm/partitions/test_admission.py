@@ -5,7 +5,7 @@ import pytest
 from makeway.adapters.slurm import parse_cluster
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.partitions.accounts import with_accounts_below
-from makeway.adapters.slurm.partitions.admission import ANYBODY, Admission
+from makeway.adapters.slurm.partitions.admission import ANYBODY, TakenJobs
 
 PARENTS = {"child": "top", "top": "root", "root": "", "other": "root"}
 
@@ -16,7 +16,7 @@ PARENTS = {"child": "top", "top": "root", "root": "", "other": "root"}
         ("AllowAccounts=ALL AllowQos=ALL MaxMemPerNode=UNLIMITED MinNodes=0 RootOnly=NO", ANYBODY),
         (
             "AllowAccounts=top,other DenyQos=normal MaxMemPerNode=300 MinNodes=2 RootOnly=YES",
-            Admission(
+            TakenJobs(
                 allowed_accounts="top,other",
                 denied_qos="normal",
                 root_only=True,
@@ -26,29 +26,29 @@ PARENTS = {"child": "top", "top": "root", "root": "", "other": "root"}
         ),
         (
             "DenyAccounts=top AllowQos=long MaxMemPerCPU=9",
-            Admission(denied_accounts="top", allowed_qos="long"),
+            TakenJobs(denied_accounts="top", allowed_qos="long"),
         ),
     ],
 )
-def test_what_a_partition_says_of_the_jobs_that_it_takes(words: str, found: Admission) -> None:
+def test_what_a_partition_says_of_the_jobs_that_it_takes(words: str, found: TakenJobs) -> None:
     line = f"PartitionName=p AllocNodes=ALL {words} MaxTime=UNLIMITED State=UP"
     (partition,) = parse_cluster.partitions([line], command=())
     assert partition.admission == found
 
 
 def test_names_that_are_denied_count_only_where_none_are_allowed() -> None:
-    both = Admission(allowed_accounts="child", denied_accounts="child")
+    both = TakenJobs(allowed_accounts="child", denied_accounts="child")
     assert both.takes(account="child", qos="", user_id="7")
     assert not both.takes(account="other", qos="", user_id="7")
 
 
 @pytest.mark.parametrize(("release", "below"), [((22, 5), False), ((24, 11), True), ((26, 5), True)])
 def test_from_24_11_on_an_account_stands_for_those_below_it(release: tuple[int, int], below: bool) -> None:
-    def takes(said: Admission, account: str) -> bool:
+    def takes(said: TakenJobs, account: str) -> bool:
         partitions = (RawPartition(name="p", state="UP", admission=said),)
         (one,) = with_accounts_below(partitions, PARENTS, release)
         return one.admission.takes(account=account, qos="", user_id="7")
 
-    allowed, denied = Admission(allowed_accounts="top"), Admission(denied_accounts="top")
+    allowed, denied = TakenJobs(allowed_accounts="top"), TakenJobs(denied_accounts="top")
     assert [takes(allowed, account) for account in ("top", "child", "other")] == [True, below, False]
     assert [takes(denied, account) for account in ("top", "child", "other")] == [False, not below, True]

@@ -10,7 +10,7 @@ import pytest
 from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network, Networks
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition, partitions
-from makeway.adapters.slurm.partitions.admission import Admission
+from makeway.adapters.slurm.partitions.admission import TakenJobs
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
 from makeway.adapters.slurm.resources.submission import submission
@@ -237,12 +237,12 @@ def test_partitions_that_do_not_admit_the_job_do_not_count(
 
 
 NOT_ALL = (
-    RawPartition(name="accounts", state="UP", admission=Admission(allowed_accounts="physics,other")),
-    RawPartition(name="denied", state="UP", admission=Admission(denied_accounts="a")),
-    RawPartition(name="qos", state="UP", admission=Admission(allowed_qos="long")),
-    RawPartition(name="root", state="UP", admission=Admission(root_only=True)),
-    RawPartition(name="wide", state="UP", admission=Admission(node_count_min=3)),
-    RawPartition(name="lean", state="UP", admission=Admission(memory_max_mb=99.0)),
+    RawPartition(name="accounts", state="UP", admission=TakenJobs(allowed_accounts="physics,other")),
+    RawPartition(name="denied", state="UP", admission=TakenJobs(denied_accounts="a")),
+    RawPartition(name="qos", state="UP", admission=TakenJobs(allowed_qos="long")),
+    RawPartition(name="root", state="UP", admission=TakenJobs(root_only=True)),
+    RawPartition(name="wide", state="UP", admission=TakenJobs(node_count_min=3)),
+    RawPartition(name="lean", state="UP", admission=TakenJobs(memory_max_mb=99.0)),
     RawPartition(name="large", state="UP"),
 )
 """All but the last do not take every job, and have all nodes."""
