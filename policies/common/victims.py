@@ -168,7 +168,7 @@ def remembered_groups(
     )
 
     def found() -> tuple[VictimGroup, ...]:
-        known: _Known = memo.once(("group of each", machine), dict)
+        known = memo.once(("group of each", machine), _Known)
         return victim_groups(cluster, urgent, unusable=unusable, excluded=excluded, known=known)
 
     return memo.once(key, found)

@@ -67,7 +67,7 @@ class Memo:
 
         `key`: from what else the results are worked out.
         """
-        known: dict[tuple[int, ...], tuple[tuple[*_Values], _Result]] = self.once(("each", key), dict)
+        known = self.once(("each", key), dict[tuple[int, ...], tuple[tuple[*_Values], _Result]])
 
         def result(*values: *_Values) -> _Result:
             one = tuple(map(id, values))
