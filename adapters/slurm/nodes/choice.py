@@ -110,7 +110,7 @@ class UrgentWays:
             features: the features, as `--constraint` takes them.
             limit_s: the time limit of the job. None: that of the partition.
         """
-        wish = _Wish(ask=ask, takes=lambda name, asked: self.admits(name, limit_s, asked.node_count))
+        wish = _Wish(ask=ask, takes=lambda name, asked: self._takes_size(name, limit_s, asked.node_count))
         admitting = tuple(name for name in partitions if self.admits(name, limit_s, 1))
         return self._in_one_way(wish, partitions, admitting, features)
 
@@ -162,10 +162,15 @@ class UrgentWays:
         if found is None:
             return True
         most_mb = found.admission.memory_max_mb
-        return (
-            found.admits(job.limit_s, asked.node_count)
-            and asked.node_count >= found.admission.node_count_min
-            and (most_mb is None or job.tres_memory_mb <= most_mb * asked.node_count)
+        return self._takes_size(partition, job.limit_s, asked.node_count) and (
+            most_mb is None or job.tres_memory_mb <= most_mb * asked.node_count
+        )
+
+    def _takes_size(self, partition: str, limit_s: float | None, node_count: int) -> bool:
+        """Whether a partition takes a job of that time limit on so many nodes."""
+        found = self._partitions.get(partition)
+        return found is None or (
+            found.admits(limit_s, node_count) and node_count >= found.admission.node_count_min
         )
 
     def admits(self, partition: str, limit_s: float | None, node_count: int) -> bool:

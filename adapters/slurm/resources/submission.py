@@ -108,7 +108,7 @@ def submission(
             raise ValueError(f"--partition: there is no partition {name!r}; accepted: {', '.join(known)}")
     first = known[names[0]]
     return Submission(
-        request=_request(given, names, job_defaults.in_partition(first)),
+        request=_request(given, names, job_defaults.in_partition(first), _least_in(first, names)),
         exclusive=given.exclusive is not None,
         limit_s=given.time,
     )
@@ -234,7 +234,14 @@ def _gpus(text: str) -> tuple[Gres, ...]:
     return gres(",".join(f"gpu:{part}" for part in text.split(","))) if text else ()
 
 
-def _request(given: _Options, names: tuple[str, ...], defaults: JobDefaults) -> JobRequest:
+def _least_in(partition: RawPartition, names: tuple[str, ...]) -> int:
+    """To which number of nodes Slurm raises a smaller one that may be larger: that of the only partition."""
+    return partition.admission.node_count_min if len(names) == 1 else 0
+
+
+def _request(
+    given: _Options, names: tuple[str, ...], defaults: JobDefaults, least_in_partition: int
+) -> JobRequest:
     least, most = _node_range(given)
     per_node = given.ntasks_per_node or 0
     of_job, of_task = _gpus(given.gpus), _gpus(given.gpus_per_task)
@@ -251,6 +258,8 @@ def _request(given: _Options, names: tuple[str, ...], defaults: JobDefaults) -> 
         if per_task > 1:
             raise ValueError("--overcommit with --cpus-per-task: from 23.11 on Slurm never starts such a job")
         tasks = least
+    if most is None or most >= least_in_partition:
+        least = max(least, least_in_partition)
     with_gpus = any(one.name == "gpu" for one in (*of_job, *of_task, *of_node))
     defaults = defaults if with_gpus else JobDefaults(memory=defaults.memory)
     memory_per, memory = _memory(given, defaults)

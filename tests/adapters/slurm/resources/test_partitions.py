@@ -9,11 +9,10 @@ import pytest
 
 from makeway.adapters.slurm.nodes.network import ONE_NETWORK, Network, Networks
 from makeway.adapters.slurm.nodes.reach import Reach
-from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawPartition, partitions
+from makeway.adapters.slurm.parse_cluster import RawPartition, partitions
 from makeway.adapters.slurm.partitions.admission import TakenJobs
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
-from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import kept_jobs
 from tests.adapters.slurm.fake_slurm import NOW_S, FakeSlurm, adapter_of, made_reservation
@@ -310,47 +309,6 @@ def test_what_one_of_several_partitions_refuses_keeps_no_job_from_the_others(rea
     several = replace(PENDING, partitions=("batch", "big"), reason=reason)
     assert translated(several, ANY).blocked_by == ""
     assert translated(replace(several, partitions=("batch",)), ANY).blocked_by != ""
-
-
-@pytest.mark.parametrize(
-    ("options", "admitted"),
-    [
-        ("-p one -N1", True),
-        ("-p one -N2", False),
-        ("-p brief -t 10", True),
-        ("-p brief -t 11", False),
-        ("-p one,brief -N2 -t 11", False),
-        ("-p one,brief -N2 -t 10", True),
-    ],
-)
-def test_options_that_the_partition_does_not_admit(options: str, admitted: bool) -> None:
-    all_nodes = tuple(replace(one, partitions=frozenset({"one", "brief"})) for one in NODES)
-    wanted = submission(options.split(), CHOICE, NO_JOB_DEFAULTS)
-    assert SnapshotResources(all_nodes, CHOICE).submitted(wanted).admitted is admitted
-
-
-@pytest.mark.parametrize(
-    ("options", "kept", "nodes"),
-    [
-        ("-p small,large -N1", SMALL, None),
-        ("-p small,large -N2", SMALL, LARGE),
-        ("-p small,large -N2", frozenset(("n4", "n5", "n6")), SMALL),
-        ("-p large -N1 -C [left|right]", RIGHT, LARGE),
-        ("-p large -N2 -C [left|right]", RIGHT, LEFT & LARGE),
-        ("-p large -N2 -C [left|right]", LEFT, RIGHT),
-    ],
-)
-def test_options_with_a_choice_ask_for_what_the_job_would(
-    options: str, kept: frozenset[str], nodes: frozenset[str] | None
-) -> None:
-    choice = (RawPartition(name="small", state="UP"), RawPartition(name="large", state="UP"))
-    reach = Reach(kept=kept, busy=kept)
-    wanted = submission(f"{options} --exclusive".split(), choice, NO_JOB_DEFAULTS)
-    found = SnapshotResources(PLACED, choice).within(lambda: reach).submitted(wanted)
-    assert found.eligible_nodes == nodes
-    one = wanted.request
-    given: dict[str, Any] = {"partitions": one.partitions, "features": one.features, "kept": kept}
-    assert eligible(one.node_count, counts=WHOLE_NODES, **given) == nodes
 
 
 def test_the_jobs_that_may_not_leave_are_known() -> None:
