@@ -256,7 +256,10 @@ def _request(
     per_task = given.cpus_per_task or 1
     if given.overcommit and not per_node and tasks > least:
         if per_task > 1:
-            raise ValueError("--overcommit with --cpus-per-task: from 23.11 on Slurm never starts such a job")
+            raise ValueError(
+                "--overcommit with --cpus-per-task and more tasks than nodes: "
+                "24.11 and 26.05 never start such a job"
+            )
         tasks = least
     if most is None or most >= least_in_partition:
         least = max(least, least_in_partition)

@@ -131,7 +131,7 @@ def test_overcommitted_tasks_have_one_cpu_of_each_node() -> None:
     assert (asked.node_count, asked.task_count, asked.cpu_count) == (2, 2, 2)
     asked = read("-n1 -c3 --overcommit").request
     assert (asked.node_count, asked.task_count, asked.cpu_count) == (1, 1, 3)
-    with pytest.raises(ValueError, match="never starts such a job"):
+    with pytest.raises(ValueError, match="never start such a job"):
         read("-N2 -n20 -c2 --overcommit")
 
 
