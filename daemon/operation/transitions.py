@@ -195,8 +195,8 @@ def _make_way(operation: Operation, cluster: Cluster, timeouts: Timeouts, *, ren
 
 
 def _waiting_again(operation: Operation, job: Job, timeouts: Timeouts) -> Operation:
-    """The operation, whose job ran and waits again. If its time to start begins anew, because it was
-    requeued, it is waited for as long as at first.
+    """The operation of a job that ran and waits again. A requeue begins its time to start anew: then the job
+    is waited for as long as at first.
     """
     within_s = START_WITHIN_S if job.start_within_s is None else job.start_within_s
     deadline_s = max(operation.deadline_s, job.waits_since_s + within_s)

@@ -41,8 +41,8 @@ def with_accounts_below(
 
 def with_those_below(names: str, parents: Mapping[str, str], release: tuple[int, int]) -> str:
     """The names of accounts, divided by commas, with those of the accounts for which they stand."""
-    found = names.split(",")
     if release < _BY_HIERARCHY:
         return names
+    found = names.split(",")
     below = sorted(name for name in parents if not set(found).isdisjoint(accounts_above(name, parents)))
     return ",".join(dict.fromkeys([*found, *below]))

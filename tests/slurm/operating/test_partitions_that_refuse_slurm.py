@@ -30,7 +30,7 @@ TAKING_NODES = {"n3", "n4"}
 
 @pytest.fixture(scope="module")
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
-    """Four nodes, two of them in partitions that refuse the urgent jobs."""
+    """Instead of the eight nodes of other stories: four, two of which are in partitions that refuse."""
     spec = DevSpec(
         node_count=4,
         memory_counts=True,
