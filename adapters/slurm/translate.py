@@ -1,6 +1,7 @@
 """Which job is what, and where it may run: from Slurm's records and the site's classes to the model."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from math import inf
 from types import MappingProxyType
@@ -24,11 +25,11 @@ from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.het_jobs import TOGETHER, het_job_id
-from makeway.adapters.slurm.resources.holdings import Holding
+from makeway.adapters.slurm.resources.holdings import Held, Holding
 from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits, asked_licenses, quotas
-from makeway.adapters.slurm.resources.view import Held, SnapshotResources
+from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.waiting import eligibility
-from makeway.adapters.slurm.waiting.reasons import OF_PARTITION, lacks_by_reason, looked_at
+from makeway.adapters.slurm.waiting.reasons import OF_LIMITS, OF_PARTITION, lacks_by_reason, looked_at
 from makeway.policies.model import (
     Job,
     JobKind,
@@ -264,10 +265,13 @@ class Translator:
         for name, count in asked_licenses(raw.licenses):
             if count > self._licenses.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"
+        over = asked.over_limits_in
+        of_one = (*OF_PARTITION, *(OF_LIMITS if over else ())) if len(raw.partitions) > 1 else ()
         lacks = lacks_by_reason(raw, self._limits.tasks_left)
-        elsewhere = len(raw.partitions) > 1 and raw.reason.startswith(OF_PARTITION)
-        if lacks and not elsewhere:
+        if lacks and not raw.reason.startswith(of_one):
             return f"{lacks} ({printable(raw.reason)})"
+        if over and over.issuperset(raw.partitions):
+            return "a limit of its QOS or account in each of its partitions"
         return "its release from a hold" if eligibility.is_held(raw) else ""
 
     def _quotas(self, raw: RawJob, asked: Asked) -> tuple[Quota, ...]:
@@ -278,7 +282,9 @@ class Translator:
             if name in self._licenses
         )
         least = self._resources.least_held(raw, asked) if self._limits.limited else dict[str, float]()
-        return (*licenses, *quotas(raw, self._limits, least))
+        left = tuple(name for name in raw.partitions if name not in asked.over_limits_in)
+        there = replace(raw, partitions=left or raw.partitions)
+        return (*licenses, *quotas(there, self._limits, least))
 
 
 def _largest_size(kind: JobKind, asked: Asked | None, before: int) -> int | None:

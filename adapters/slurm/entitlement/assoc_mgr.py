@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from makeway.adapters.site.text import printable
-from makeway.adapters.slurm.entitlement.charged import IN_ALL, JOBS, OF_JOB, RUN_MINUTES
+from makeway.adapters.slurm.entitlement.charged import (
+    IN_ALL,
+    JOBS,
+    OF_JOB,
+    PER_NODE,
+    RUN_MINUTES,
+    WALL_MINUTES,
+)
 from makeway.adapters.slurm.parse import RawJob
 
 _QOS = re.compile(
@@ -182,8 +189,11 @@ def _of_group(text: str, *, safe: bool) -> dict[str, float]:
 
 
 def _of_each_job(text: str) -> dict[str, float]:
-    """How much each job may have, and use in all of its time limit."""
-    return _each_may_have(text) | _each_may_have(text, "MaxTRESMinsPJ", OF_JOB)
+    """How much each job may have, also of a node, and use in its time limit, and how long this may be."""
+    of_job = _each_may_have(text) | _each_may_have(text, "MaxTRESPN", PER_NODE)
+    minutes = _pairs(text).get("MaxWallPJ", "")
+    wall = {WALL_MINUTES: float(minutes)} if minutes.isdecimal() else {}
+    return of_job | _each_may_have(text, "MaxTRESMinsPJ", OF_JOB) | wall
 
 
 def _each_may_have(text: str, key: str = "MaxTRESPJ", unit: str = "") -> dict[str, float]:

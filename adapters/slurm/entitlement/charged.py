@@ -23,7 +23,11 @@ IN_ALL = " minutes in all"
 """The same in a limit on what jobs have used and may still use (GrpTRESMins)."""
 OF_JOB = " job minutes"
 """The same in a limit on what each job may use (MaxTRESMins)."""
-_CPU = "cpu"
+PER_NODE = " per node"
+"""The same in a limit on what each job may have of a node (MaxTRESPerNode): on average, rounded down."""
+WALL_MINUTES = "minutes of the time limit"
+"""What a limit on the time limit of each job is called (MaxWall)."""
+_CPU, _NODE = "cpu", "node"
 
 
 def needs_of(raw: RawJob, least: Mapping[str, float]) -> Mapping[str, float]:
@@ -40,10 +44,12 @@ def needs_of(raw: RawJob, least: Mapping[str, float]) -> Mapping[str, float]:
             continue
         needs[what] = max(asked, needs.get(what, 0.0))
     counted = {JOBS: 1.0, **needs}
+    nodes = max(1.0, needs.get(_NODE, 1.0))
+    counted |= {f"{what}{PER_NODE}": float(number // nodes) for what, number in needs.items()}
     minutes = 0.0 if raw.limit_s is None else raw.limit_s / 60.0
     for unit in (RUN_MINUTES, IN_ALL, OF_JOB) if minutes else ():
         counted |= {f"{what}{unit}": number * minutes for what, number in needs.items()}
-    return counted
+    return {**counted, WALL_MINUTES: minutes}
 
 
 def least_held(

@@ -7,9 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from makeway.adapters.slurm.nodes.network import Network
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.features import alternatives
 from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS
 from makeway.adapters.slurm.waiting.reasons import OF_PARTITION
@@ -29,6 +31,8 @@ class Asked:
 
     admitted: bool = True
     """Whether one of its partitions admits a job of its time limit and size."""
+    over_limits_in: frozenset[str] = frozenset()
+    """Those of its several partitions in which limits of QOS or associations keep it from starting now."""
 
     @property
     def blocked_by(self) -> str:
@@ -61,6 +65,8 @@ class UrgentWays:
         names: those of all nodes.
         partitions: the partitions by name.
         limited: the partitions whose jobs may have so many CPUs of a node together.
+        over_limits: whether limits of QOS or associations keep a job of one partition from starting now,
+            where it asks that.
     """
 
     def __init__(
@@ -71,12 +77,14 @@ class UrgentWays:
         names: frozenset[str],
         partitions: Mapping[str, RawPartition],
         limited: Collection[str],
+        over_limits: Callable[[RawJob, Asked], bool],
     ) -> None:
         self._ask = ask
         self._reach = reach
         self._names = names
         self._partitions = partitions
         self._limited = frozenset(limited)
+        self._over_limits = over_limits
 
     def asked(self, job: RawJob) -> Asked:
         """What the urgent job asks."""
@@ -88,12 +96,22 @@ class UrgentWays:
             job_id=job.job_id,
             may_be_refused=_may_be_refused(job),
         )
+        over = self._over_limits_in(job)
+        open_to_it = tuple(name for name in job.partitions if name not in over) or job.partitions
         admitting = tuple(
             name
-            for name in job.partitions
+            for name in open_to_it
             if self.admits(name, job.limit_s, 1) and self._takes_jobs_like(job, name)
         )
-        return self._in_one_way(wish, job.partitions, admitting, job.features)
+        found = self._in_one_way(wish, open_to_it, admitting, job.features)
+        return replace(found, over_limits_in=over)
+
+    def _over_limits_in(self, job: RawJob) -> frozenset[str]:
+        """Those of a job's several partitions in which limits keep it from starting now."""
+        if len(job.partitions) == 1:
+            return frozenset()
+        alone = (replace(job, partitions=(name,)) for name in job.partitions)
+        return frozenset(one.partitions[0] for one in alone if self._over_limits(one, self._ask(one)))
 
     def submitted(
         self,
@@ -189,6 +207,29 @@ def _may_be_refused(job: RawJob) -> bool:
 def has_choice(partitions: tuple[str, ...], features: str) -> bool:
     """Whether a job may run in several partitions, or on nodes of one of several features."""
     return len(partitions) > 1 or "[" in features
+
+
+def uncounted(
+    job: RawJob, asked: Asked, found: JobDetails | None, network: Network, *, takes_blocks: bool
+) -> str:
+    """What makeway cannot count of an urgent job's request. Empty: it counts everything.
+
+    Args:
+        job: the job.
+        asked: what it asks otherwise.
+        found: what is known of it besides squeue's line.
+        network: which nodes it may have together.
+        takes_blocks: whether jobs of one of its partitions share no block of the topology with others.
+    """
+    options = list(() if found is None else found.uncounted)
+    if job.gres_per_socket:
+        options.insert(0, "--gpus-per-socket")
+    options += uncounted_names(job.required_nodes, job.features, asked)
+    if network.segments_count(0 if found is None else found.segment_size, asked.node_count):
+        options.append("--segment")
+    if network.block_size is not None and (takes_blocks or (found is not None and found.takes_blocks)):
+        options.append("--exclusive=topo")
+    return ", ".join([*options, *uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
 
 
 def uncounted_names(required: tuple[str, ...], features: str, asked: Asked) -> list[str]:

@@ -42,6 +42,14 @@ class Holding:
     exclusive: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a running job holds: see `Job.allocation` and `Job.node_equivalents`."""
+
+    allocation: tuple[Resources, ...] | None = None
+    node_equivalents: float | None = None
+
+
 class Holdings:
     """Remembers what each running job holds, as it only changes when the job is resized.
 

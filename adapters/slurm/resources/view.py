@@ -2,12 +2,18 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property, partial
 from typing import Self
 
 from makeway.adapters.slurm.entitlement.charged import least_held
-from makeway.adapters.slurm.nodes.choice import Asked, UrgentWays, uncounted_names, uncounted_parts
+from makeway.adapters.slurm.nodes.choice import (
+    Asked,
+    UrgentWays,
+    uncounted,
+    uncounted_names,
+    uncounted_parts,
+)
 from makeway.adapters.slurm.nodes.named import completed, lacks_others
 from makeway.adapters.slurm.nodes.network import ONE_FOR_ALL, Networks
 from makeway.adapters.slurm.nodes.reach import Reach
@@ -24,12 +30,14 @@ from makeway.adapters.slurm.resources.counting import (
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, parted_gpus
 from makeway.adapters.slurm.resources.holdings import (
+    Held,
     Holding,
     Holdings,
     billing_weights,
     node_equivalents,
     parts_of,
 )
+from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits, quotas
 from makeway.adapters.slurm.resources.request import JobRequest, request_of
 from makeway.adapters.slurm.resources.serving import Serving
 from makeway.adapters.slurm.resources.submission import Submission
@@ -41,14 +49,6 @@ from makeway.adapters.slurm.resources.whole import (
     whole_demand_of,
 )
 from makeway.policies.model import CPU, Resources
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What a running job holds: see `Job.allocation` and `Job.node_equivalents`."""
-
-    allocation: tuple[Resources, ...] | None = None
-    node_equivalents: float | None = None
 
 
 class SnapshotResources:
@@ -95,7 +95,7 @@ class SnapshotResources:
         """What jobs may use of each node. A node that is only given as a whole is absent."""
         self._details = details or {}
         self._find_reach: Callable[[], Reach] = Reach
-        self._networks = ONE_FOR_ALL
+        self._networks, self._known_limits = ONE_FOR_ALL, NO_LIMITS
         self._names = frozenset(one.name for one in nodes)
         self._tells_exclusive = tells_exclusive
         self._weights = {one.name: billing_weights(one) for one in partitions if by_weights}
@@ -117,15 +117,21 @@ class SnapshotResources:
         later._details = details
         return later
 
-    def within(self, find_reach: Callable[[], Reach], networks: Networks = ONE_FOR_ALL) -> Self:
+    def within(
+        self,
+        find_reach: Callable[[], Reach],
+        networks: Networks = ONE_FOR_ALL,
+        limits: KnownLimits = NO_LIMITS,
+    ) -> Self:
         """The same for urgent jobs, which ask for nodes that could come free, and that one job may have.
 
         Args:
             find_reach: what there is on the nodes, asked once at most.
             networks: which nodes one job may have together.
+            limits: what those of QOS and associations leave.
         """
         known = copy(self)
-        known._find_reach, known._networks = find_reach, networks
+        known._find_reach, known._networks, known._known_limits = find_reach, networks, limits
         for name in ("_reach", "_within_all"):
             known.__dict__.pop(name, None)
         return known
@@ -211,7 +217,14 @@ class SnapshotResources:
             names=self._names,
             partitions=self._partitions,
             limited=self._limits,
+            over_limits=self._is_over_limits,
         )
+
+    def _is_over_limits(self, job: RawJob, asked: Asked) -> bool:
+        """Whether limits keep an urgent job from starting now in its one partition, where it asks that."""
+        known = self._known_limits
+        drawn = quotas(job, known, self.least_held(job, asked)) if known.limited else ()
+        return any(quota.needs > quota.left for quota in drawn)
 
     def _may_have_others(self, job: RawJob, asked: Asked) -> bool:
         """Whether an urgent job may run on more nodes than the fewest, or on nodes of other sizes."""
@@ -335,32 +348,17 @@ class SnapshotResources:
         found, names = self._details.get(job.job_id), asked.eligible_nodes
         nodes = [one for one in self._nodes if names is None or one.name in names]
         wholes = (one in self._partitions and self._partitions[one].whole_nodes for one in job.partitions)
-        return least_held(job, found, nodes, self._counts, whole=all(wholes))
+        held = least_held(job, found, nodes, self._counts, whole=all(wholes))
+        return {**held, "node": float(asked.node_count)}
 
     def serving(self, job: RawJob) -> frozenset[str] | None:
         """Which nodes may serve a running job."""
         return self._whole.eligible(whole_demand(job, None))
 
     def _uncounted(self, job: RawJob, asked: Asked) -> str:
-        """What makeway cannot count of an urgent job's request."""
-        found = self._details.get(job.job_id)
-        options = list(() if found is None else found.uncounted)
-        if job.gres_per_socket:
-            options.insert(0, "--gpus-per-socket")
-        options += uncounted_names(job.required_nodes, job.features, asked)
-        segment_size = 0 if found is None else found.segment_size
-        if self._networks.of(job.partitions).segments_count(segment_size, asked.node_count):
-            options.append("--segment")
-        if self._takes_blocks(job):
-            options.append("--exclusive=topo")
-        return ", ".join([*options, *uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
-
-    def _takes_blocks(self, job: RawJob) -> bool:
-        """Whether a waiting job shares no block of the topology with other jobs."""
-        if self._networks.of(job.partitions).block_size is None:
-            return False
-        told = (self._details.get(job.job_id), *map(self._partitions.get, job.partitions))
-        return any(one is not None and one.takes_blocks for one in told)
+        wholes = (self._partitions[name].takes_blocks for name in job.partitions if name in self._partitions)
+        found, network = self._details.get(job.job_id), self._networks.of(job.partitions)
+        return uncounted(job, asked, found, network, takes_blocks=any(wholes))
 
     def _capacities(self) -> Mapping[str, Resources]:
         found = dict(self._has)

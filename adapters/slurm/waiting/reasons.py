@@ -48,6 +48,8 @@ OF_PARTITION = ("Partition", "Job's account", "Job's QOS", "MaxMemPerLimit")
 """How the reasons begin by which one partition refuses a job, as tried on 22.05, 24.11 and 26.05. Of a job in
 several partitions, Slurm names the one that it tried last.
 """
+OF_LIMITS = ("QOS", "Assoc")
+"""How the reasons begin by which a limit keeps a job from starting, likewise."""
 
 
 def lacks_by_reason(raw: RawJob, tasks_left: Mapping[str, float]) -> str:

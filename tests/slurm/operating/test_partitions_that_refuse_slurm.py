@@ -23,8 +23,12 @@ REFUSING = {
     "qos": "AllowQos=long",
     "wide": "MinNodes=2",
     "lean": "MaxMemPerNode=500",
+    "small": "QoS=small",
+    "short": "QoS=short",
 }
 """By the name of a partition: why it takes no urgent job of one node with 1,000 MB."""
+LIMITS = {"small": "MaxTRESPerUser=mem=500", "short": "MaxWall=1"}
+"""By the name of a QOS of a partition: a limit that such a job is over."""
 TAKING_NODES = {"n3", "n4"}
 
 
@@ -49,6 +53,9 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
 def add_associations(accounting: Accounting) -> None:
     cluster, qos = f"cluster={CLUSTER_NAME}", "qos=normal,long"
     accounting.manage("add", "qos", "long")
+    for name, limit in LIMITS.items():
+        accounting.manage("add", "qos", name)
+        accounting.manage("modify", "qos", name, "set", limit)
     for account in ("urgent", "saving"):
         accounting.manage("add", "account", account, cluster, qos)
         whose = (user_name(), f"account={account}", cluster, qos, "defaultqos=normal")

@@ -6,7 +6,10 @@ UsageFactorSafe.
 
 Tried on 22.05.8, 24.11.5 and 26.05.5 on 2026-11-27: an exclusive job of one CPU on a node of four, for ten
 minutes, waits under `MaxTRESMinsPerJob=cpu=39` and runs under 40, also without `safe`. The same limit of an
-association comes after that of the QOS, and no LimitFactor scales it.
+association comes after that of the QOS, and no LimitFactor scales it. The same holds for `MaxWall` and
+`MaxTRESPerNode`. Jobs wait under `MaxTRESPerNode=cpu=2`, on nodes of four CPUs, with `-n6`, which gets two
+nodes, and with `-N2 --exclusive`; with `-n5` and `-n3 -N2` they run. A `--time-min` makes no difference to
+`MaxWall`.
 """
 
 from dataclasses import replace
@@ -60,6 +63,20 @@ def drawn_on(known: KnownLimits) -> set[tuple[str, float, float]]:
                 ("cpu job minutes of job 7, QOS x", 120.0, 900.0),
                 ("cpu of job 7, account a, user 0", 4.0, 3.0),
                 ("node job minutes of job 7, account a, user 0", 60.0, 50.0),
+            },
+        ),
+        (
+            (of_qos("MaxWallPJ=20 MaxTRESPN=cpu=1"), of_user("MaxWallPJ=40 MaxTRESPN=cpu=3,gres/gpu=1")),
+            {
+                ("minutes of the time limit of job 7, QOS x", 30.0, 20.0),
+                ("cpu per node of job 7, QOS x", 2.0, 1.0),
+            },
+        ),
+        (
+            (of_qos("MaxWallPJ= MaxTRESPN="), of_user("MaxWallPJ=40 MaxTRESPN=cpu=3")),
+            {
+                ("minutes of the time limit of job 7, account a, user 0", 30.0, 40.0),
+                ("cpu per node of job 7, account a, user 0", 2.0, 3.0),
             },
         ),
     ],

@@ -80,7 +80,8 @@ def test_what_a_job_counts_as(cpus: int, nodes: int, said: dict[str, Any], held:
         for what, amount in counted.items()
         for of in ("run minutes", "minutes in all", "job minutes")
     }
-    assert needs == {"jobs": 1.0, **counted, **minutes}
+    per_node = {f"{what} per node": amount // counted["node"] for what, amount in counted.items()}
+    assert needs == {"jobs": 1.0, **counted, **minutes, **per_node, "minutes of the time limit": 1.0}
 
 
 @pytest.mark.parametrize(
