@@ -18,6 +18,7 @@ from makeway.adapters.slurm.leaving.ended import put_back
 from makeway.adapters.slurm.leaving.forgotten import requeue_again
 from makeway.adapters.slurm.leaving.lost_holds import Binding
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
+from makeway.adapters.slurm.leaving.shrinks import shrink_to
 from makeway.adapters.slurm.leaving.signals import signal_once
 from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
@@ -148,7 +149,7 @@ class SlurmCommands:
                     f"job {job_id} is exclusive: this Slurm would lose the nodes that it gives away"
                 )
             self._tell(action)
-            self._taken.take(job, action, keep_nodes=keep_nodes, limit_min=limit_min)
+            shrink_to(self._client, self._taken, job, action, limit_min)
         elif limit_min is not None:
             self._taken.take(job, action, limit_min=limit_min)
 

@@ -8,6 +8,7 @@ import re
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable
 
+_ODD_ANSWER = "Unexpected message received"
 _NO_ANSWER = (
     "Unable to contact slurm controller",
     "Unable to contact Slurm controller",
@@ -25,7 +26,7 @@ _NO_ANSWER = (
     "Message send failure",
     "Zero Bytes were transmitted or received",
     "Insane message length",
-    "Unexpected message received",
+    _ODD_ANSWER,
     "standby mode",
     "Protocol authentication error",
     "Munge",
@@ -88,6 +89,11 @@ def forbidden(done: CompletedCommand) -> bool:
     another user, so that there should be no second one.
     """
     return done.returncode != 0 and any(word in done.words for word in _FORBIDDEN)
+
+
+def answered_oddly(error: AdapterError) -> bool:
+    """Whether slurmctld has sent an answer that the command did not know."""
+    return _ODD_ANSWER in str(error)
 
 
 def from_scrontab(error: AdapterError) -> bool:
