@@ -15,6 +15,7 @@ from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
+from makeway.adapters.slurm.nodes.hidden import hides_nodes
 from makeway.adapters.slurm.nodes.network import (
     ONE_NETWORK,
     Network,
@@ -114,6 +115,8 @@ class Controller:
     """What it says."""
     trees_confine: bool = True
     """See `network.trees_confine`."""
+    hides_nodes: bool = False
+    """See `hidden.hides_nodes`."""
 
 
 def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None = None) -> Controller:
@@ -161,6 +164,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         overtime_s=cluster_overtime_s(settings.get("OverTimeLimit", "")),
         confines=confines(settings),
         trees_confine=trees_confine(settings),
+        hides_nodes=hides_nodes(settings),
     )
 
 

@@ -11,6 +11,7 @@ from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.lease.check import check_lease
 from makeway.adapters.slurm.nodes.check import check_power_saving
 from makeway.adapters.slurm.parse import exact_release
+from makeway.adapters.slurm.partitions.check import check_meeting
 from makeway.adapters.slurm.partitions.preemption import preempt_for_urgent
 from makeway.adapters.slurm.resources.check import check_sharing
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
@@ -37,6 +38,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         check_instance(survey, section.instance),
         check_clock(survey),
         *check_classes(survey, classes),
+        *check_meeting(survey.partition_nodes, classes),
         check_open_door(survey, classes),
         check_growth(survey, classes, can_expand=context.can_expand),
         *check_requeue(survey, classes),

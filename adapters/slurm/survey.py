@@ -21,6 +21,7 @@ from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.check import nodes_of_partitions
 from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.settings import SlurmSettings
@@ -86,6 +87,8 @@ class Survey:
     """By name: whether every user may submit to it."""
     layout: tuple[RawPartition, ...]
     """How each partition gives out its nodes."""
+    partition_nodes: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """The nodes of each partition. Empty: unknown."""
     counts: tuple[ClassCount, ...]
     """Every class of the configuration in its order, then the jobs of no class."""
     qos: frozenset[str] | None = None
@@ -152,6 +155,7 @@ def survey(
         clock_ahead_s=clock_ahead_s(config.stdout, began_s, ended_s),
         partitions=open_partitions(partitions.stdout),
         layout=layout,
+        partition_nodes=nodes_of_partitions(partitions.stdout.splitlines()),
         counts=count(_jobs(runner, settings, release), settings.classes, PartitionRules.of(layout)),
         qos=qos,
         accounts=accounts,

@@ -91,12 +91,10 @@ def init(
         raise UserError(
             "init: a QOS or partition of urgent jobs and a partition to take nodes from are needed"
         )
-    for option, given, known in (
-        ("--urgent-qos", urgent_qos, names.qos),
-        ("--urgent-partition", urgent_partitions, names.partitions),
-        ("--evictable-partition", evictable, names.partitions),
-    ):
-        _require_known(option, given, known)
+    _require_known("--urgent-qos", urgent_qos, names.qos)
+    _require_known("--urgent-partition", urgent_partitions, names.partitions)
+    _require_known("--evictable-partition", evictable, names.partitions)
+    _require_apart(urgent_partitions, evictable)
     urgent = f"qos: {_listed(urgent_qos)}" if urgent_qos else f"partitions: {_listed(urgent_partitions)}"
     _write(folder, urgent, f"partitions: {_listed(evictable)}", conf)
     _write_job_submit(folder, urgent_qos, urgent_partitions)
@@ -170,6 +168,15 @@ def _require_known(option: str, given: Sequence[str], known: Sequence[str]) -> N
             )
         if not name or any(not (letter.isalnum() or letter in "_.-") for letter in name):
             raise UserError(f"{option} {printable(name)}: accepted: letters, digits, and _.-")
+
+
+def _require_apart(urgent_partitions: Sequence[str], evictable: Sequence[str]) -> None:
+    """Raises `UserError` if every job that may be interrupted would be urgent."""
+    if set(evictable) <= set(urgent_partitions):
+        raise UserError(
+            f"--evictable-partition {', '.join(evictable)}: all jobs there are urgent (--urgent-partition), "
+            "and no urgent job is interrupted; accepted: another partition, or --urgent-qos"
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

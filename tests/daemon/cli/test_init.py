@@ -86,6 +86,7 @@ def test_urgent_jobs_may_have_a_partition_of_their_own(tmp_path: Path) -> None:
         (("--urgent-qos", "urgnet", "--evictable-partition", "batch"), "it has normal, urgent"),
         (("--urgent-qos", "urgent", "--evictable-partition", "btach"), "it has batch, rt"),
         (("--urgent-qos", "urgent", "--urgent-partition", "rt"), "one of the two"),
+        (("--urgent-partition", "rt", "--evictable-partition", "rt"), "all jobs there are urgent"),
     ],
 )
 def test_what_is_missing_or_unknown_is_one_line_and_nothing_is_written(

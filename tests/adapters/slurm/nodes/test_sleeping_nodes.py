@@ -178,6 +178,8 @@ def test_the_doctor_knows_the_longest_time() -> None:
     [
         ({}, "free", 600.0, Level.OK, "can wait until they are awake (ResumeTimeout 300 s)"),
         ({}, "free", None, Level.OK, "ResumeTimeout 300 s"),
+        ({}, "free", None, Level.OK, "cloud nodes only where PrivateData has `cloud`"),
+        ({"PrivateData": "jobs,cloud"}, "free", None, Level.OK, "awake (ResumeTimeout 300 s)"),
         ({}, "free", 120.0, Level.WARNING, "too long for urgent jobs that have to start within 120 s"),
         ({}, "down", 600.0, Level.WARNING, "counts as down"),
         ({"ResumeProgram": "(null)"}, "free", 600.0, Level.WARNING, "SuspendExcNodes (now n1)"),
@@ -194,5 +196,6 @@ def test_nodes_that_may_sleep(
     assert found is not None
     assert found.level is level
     assert said in found.text
+    assert "PrivateData" not in found.text or settings == {}
     assert check_power_saving(slurm(), section, within_s) is None
     assert check_power_saving(slurm({"SuspendProgram": "(null)"}), section, within_s) is None
