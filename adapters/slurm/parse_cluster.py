@@ -174,7 +174,7 @@ def nodes(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawNode, ...]:
     """The nodes of that section; at least one must be there."""
     found = _records(lines, "NodeName=", _node, command)
     if not found:
-        message = "scontrol shows no node: where PrivateData has `nodes`, makeway's user has to be an operator"
+        message = "scontrol shows no node: where PrivateData has `nodes`, makeway has to run as an operator"
         raise Unreadable(message, command=command, text="\n".join(lines))
     return found
 
