@@ -164,7 +164,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         overtime_s=cluster_overtime_s(settings.get("OverTimeLimit", "")),
         confines=confines(settings),
         trees_confine=trees_confine(settings),
-        hides_nodes=hides_nodes(settings),
+        hides_nodes=hides_nodes(settings, release),
     )
 
 

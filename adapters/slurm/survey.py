@@ -13,6 +13,7 @@ from enum import StrEnum
 from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.registry import ClusterNames
+from makeway.adapters.site.checks import NO_NAMES, SettingNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import new_token, runner_of
@@ -92,9 +93,10 @@ class Survey:
     counts: tuple[ClassCount, ...]
     """Every class of the configuration in its order, then the jobs of no class."""
     qos: frozenset[str] | None = None
-    """The names of every QOS. None: unknown, or no class asks for a QOS."""
+    """The names of every QOS. None: unknown, or nothing asks for a QOS."""
     accounts: frozenset[str] | None = None
-    """The classes' accounts that Slurm knows. None: unknown, or no class asks for an account."""
+    """The accounts of classes and settings that Slurm knows. None: unknown, or nothing asks for an account.
+    """
     user_id: int = 0
     """The number of the user that makeway runs as."""
     number_there: int | None = None
@@ -108,6 +110,11 @@ class Survey:
     associated: frozenset[int] | None = None
     """Which of root and that user have an account on this cluster, by number. None: unknown."""
 
+    @property
+    def has_accounting(self) -> bool:
+        """Whether Slurm has a database of users, accounts and QOS."""
+        return self.settings.get("AccountingStorageType", "").endswith("slurmdbd")
+
     def parameters(self, name: str) -> Mapping[str, str]:
         """The parts of a setting such as SchedulerParameters, by their names; empty for one without a
         value.
@@ -118,15 +125,17 @@ class Survey:
 def survey(
     settings: SlurmSettings,
     *,
+    names: SettingNames = NO_NAMES,
     runner: Runner | None = None,
     now: Callable[[], float] = time.time,
     user_id: int | None = None,
 ) -> Survey:
-    """Look at the Slurm that the settings describe, by four commands, or five if classes ask for a QOS or an
-    account, and one more if Slurm preempts by QOS.
+    """Look at the Slurm that the settings describe, by four commands, or five if something asks for a QOS or
+    an account, and one more if Slurm preempts by QOS.
 
     Args:
         settings: where it is, and the classes of its jobs.
+        names: what other settings name: their accounts and QOS are looked up, too.
         runner: what runs the commands. None: one that follows the settings.
         now: makeway's clock.
         user_id: the user that makeway runs as. None: the user of this process.
@@ -136,16 +145,14 @@ def survey(
     """
     runner = runner_of(settings) if runner is None else runner
     user_id = os.geteuid() if user_id is None else user_id
-    began_s = now()
-    config = _run(runner, settings, build.show_config())
-    ended_s = now()
+    began_s, config, ended_s = now(), _run(runner, settings, build.show_config()), now()
     told = parse.config(config.stdout)
-    release = _release(told, config)
-    user = _user_name(user_id)
+    release, user = _release(told, config), _user_name(user_id)
     users = _users(runner, settings, user)
-    qos, accounts = _known_names(runner, settings)
+    qos, accounts = _known_names(runner, settings, names)
     partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
-    layout = parse_cluster.partitions(partitions.stdout.splitlines(), command=partitions.argv)
+    lines = partitions.stdout.splitlines()
+    layout = parse_cluster.partitions(lines, command=partitions.argv)
     return Survey(
         settings=told,
         version=told["SLURM_VERSION"],
@@ -155,7 +162,7 @@ def survey(
         clock_ahead_s=clock_ahead_s(config.stdout, began_s, ended_s),
         partitions=open_partitions(partitions.stdout),
         layout=layout,
-        partition_nodes=nodes_of_partitions(partitions.stdout.splitlines()),
+        partition_nodes=nodes_of_partitions(lines),
         counts=count(_jobs(runner, settings, release), settings.classes, PartitionRules.of(layout)),
         qos=qos,
         accounts=accounts,
@@ -163,7 +170,7 @@ def survey(
         number_there=number_of(user, users),
         associated=associated(users),
         preempting=_preempting(runner, settings, told),
-        tiers=partition_tiers(partitions.stdout.splitlines()),
+        tiers=partition_tiers(lines),
     )
 
 
@@ -320,11 +327,12 @@ def _release(told: Mapping[str, str], config: CompletedCommand) -> tuple[int, in
 
 
 def _known_names(
-    runner: Runner, settings: SlurmSettings
+    runner: Runner, settings: SlurmSettings, names: SettingNames
 ) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """Every QOS, and those of the classes' accounts that Slurm knows; see `Survey`."""
-    by_qos = any(one.qos for one in settings.classes)
-    asked = sorted({name for one in settings.classes for name in one.accounts})
+    """Every QOS, and those of the accounts of classes and settings that Slurm knows; see `Survey`."""
+    by_qos = any(one.qos for one in settings.classes) or any(names.qos.values())
+    wanted = (*(one.accounts for one in settings.classes), *names.accounts.values())
+    asked = sorted({written for one in wanted for name in one for written in (name, name.lower())})
     if not by_qos and not asked:
         return None, None
     flags = [name for name, wanted in (("qos", by_qos), ("assoc", asked)) if wanted]

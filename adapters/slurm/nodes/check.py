@@ -40,5 +40,5 @@ def check_power_saving(
     return ok(
         "power saving",
         "nodes that sleep serve urgent jobs that can wait until they are awake (ResumeTimeout "
-        f"{wakes.longest_s:g} s){cloud if hides_nodes(survey.settings) else ''}",
+        f"{wakes.longest_s:g} s){cloud if hides_nodes(survey.settings, survey.release) else ''}",
     )

@@ -1,8 +1,7 @@
-"""Cloud nodes that sleep, which slurmctld shows to nobody (unless PrivateData has `cloud`).
+"""Cloud nodes that sleep, which slurmctld before 24.11 shows to nobody (unless PrivateData has `cloud`).
 
 A job that starts has them before Slurm begins to wake them, for as long as ResumeRate lets it wait. A hold
-has them from when they have fallen asleep in it. Tried on 22.05.
-"""
+has them from when they have fallen asleep in it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -14,11 +13,19 @@ from makeway.adapters.slurm.parse_cluster import RawNode, RawReservation
 from makeway.policies.model import Node, NodeState
 
 _CLOUD = "CLOUD"
+_SHOWS_ALL = (24, 11)
 _ASLEEP = frozenset({"IDLE", _CLOUD, "POWERED_DOWN"})
 
 
-def hides_nodes(settings: Mapping[str, str]) -> bool:
-    """Whether cloud nodes may sleep, and are hidden then, by what `scontrol show config` says."""
+def hides_nodes(settings: Mapping[str, str], release: tuple[int, int]) -> bool:
+    """Whether cloud nodes may sleep, and are hidden then.
+
+    Args:
+        settings: what `scontrol show config` says.
+        release: the year and month of the release. 22.05 hides them, 24.11 does not (both tried).
+    """
+    if release >= _SHOWS_ALL:
+        return False
     wakes = settings.get("ResumeProgram", "") not in {"", "(null)"}
     return wakes and "cloud" not in settings.get("PrivateData", "").lower().split(",")
 

@@ -20,10 +20,13 @@ class Cloud(FakeSlurm):
     Args:
         rows: its jobs.
         settings: its configuration.
+        release: its release.
     """
 
-    def __init__(self, *rows: dict[str, str], settings: Mapping[str, str] = WAKES) -> None:
-        super().__init__(*rows)
+    def __init__(
+        self, *rows: dict[str, str], settings: Mapping[str, str] = WAKES, release: str = "22.05.8"
+    ) -> None:
+        super().__init__(*rows, release=release)
         self.settings = dict(settings)
         self.shows_all()
 
@@ -86,10 +89,14 @@ def test_hidden_nodes_that_nothing_has_are_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, WAKES | {"PrivateData": "jobs,cloud"}], ids=["no node sleeps", "all are shown"]
+    ("settings", "release"),
+    [({}, "22.05.8"), (WAKES | {"PrivateData": "jobs,cloud"}, "22.05.8"), (WAKES, "24.11.5")],
+    ids=["no node sleeps", "all are shown", "this release shows all"],
 )
-def test_where_no_node_is_hidden_a_view_without_a_node_is_none(settings: dict[str, str]) -> None:
-    slurm = Cloud(JOB, settings=settings)
+def test_where_no_node_is_hidden_a_view_without_a_node_is_none(
+    settings: dict[str, str], release: str
+) -> None:
+    slurm = Cloud(JOB, settings=settings, release=release)
     slurm.hides()
     with pytest.raises(Unreadable, match="holds nodes that are not listed, such as n7"):
         adapter(slurm).snapshot()
