@@ -26,6 +26,8 @@ COPIED = ("alerts.yaml", "grafana-dashboard.json", "makeway-job.sh", "makeway-do
 EXAMPLES = "examples"
 HOMES = ("/home", "/root", "/run/user")
 """What a unit with ProtectHome=yes does not see."""
+PLAIN = "/_.-+@,:="
+"""What a path may have besides letters and digits."""
 EXECUTABLE = 0o755
 READABLE = 0o644
 
@@ -70,6 +72,7 @@ def init(
     from makeway.daemon.config.load import load
 
     folder = folder.absolute()
+    _require_plain(folder, conf)
     _require_free(folder)
     names = _cluster_names(conf)
     if urgent_qos and urgent_partitions:
@@ -136,6 +139,18 @@ def _cluster_names(conf: Path | None) -> "ClusterNames":
     if not names.partitions:
         click.echo("makeway: no Slurm answers here: names of partitions and QOS are not checked", err=True)
     return names
+
+
+def _require_plain(folder: Path, conf: Path | None) -> None:
+    """Raises `UserError` if a path means something else in one of the files: systemd, sh, Lua and YAML read
+    them.
+    """
+    for option, path in (("DIR", folder), ("--conf", folder if conf is None else conf.absolute())):
+        if wrong := next((one for one in str(path) if not one.isalnum() and one not in PLAIN), None):
+            raise UserError(
+                f"{option} {printable(str(path))}: the unit and the scripts cannot have the character "
+                f"'{printable(wrong)}' in a path; accepted: letters, digits, and {PLAIN}"
+            )
 
 
 def _require_free(folder: Path) -> None:
