@@ -32,6 +32,7 @@ class SettingNames:
     accounts: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     qos: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     partitions: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    users: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
 
 NO_NAMES = SettingNames()

@@ -184,6 +184,7 @@ def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
             f"correct the names"
         )
         checks.append(warning("classes", text))
+    checks += unknown_names("user", survey.users, {one.name: one.users for one in classes})
     by_qos = sorted(one.name for one in classes if one.qos)
     if survey.has_accounting:
         checks += unknown_names("QOS", survey.qos, {one.name: one.qos for one in classes})

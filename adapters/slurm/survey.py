@@ -17,6 +17,7 @@ from makeway.adapters.site.checks import NO_NAMES, SettingNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import new_token, runner_of
+from makeway.adapters.slurm.entitlement.known_names import ASSOC_MGR_STATE, known_names, qos_names
 from makeway.adapters.slurm.entitlement.several_qos import with_counting_qos
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.leaving.requeues import goes_back
@@ -29,8 +30,6 @@ from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import class_of, over, state
 from makeway.policies.model import JobState
 
-_STATE = "Current Association Manager state"
-"""What `scontrol show assoc_mgr` begins with."""
 _PREEMPTING = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,preempt")
 _NO_NUMBER = 2**32 - 2
 """What Slurm has for the number of a user whose name its machine does not know (NO_VAL)."""
@@ -97,6 +96,10 @@ class Survey:
     accounts: frozenset[str] | None = None
     """The accounts of classes and settings that Slurm knows. None: unknown, or nothing asks for an account.
     """
+    users: frozenset[str] | None = None
+    """The users of classes and settings that this machine knows, by whose names Slurm's commands call the
+    owners of jobs. None: unknown.
+    """
     user_id: int = 0
     """The number of the user that makeway runs as."""
     number_there: int | None = None
@@ -130,8 +133,7 @@ def survey(
     now: Callable[[], float] = time.time,
     user_id: int | None = None,
 ) -> Survey:
-    """Look at the Slurm that the settings describe, by four commands, or five if something asks for a QOS or
-    an account, and one more if Slurm preempts by QOS.
+    """Look at the Slurm that the settings describe, by four to six commands.
 
     Args:
         settings: where it is, and the classes of its jobs.
@@ -149,7 +151,7 @@ def survey(
     told = parse.config(config.stdout)
     release, user = _release(told, config), _user_name(user_id)
     users = _users(runner, settings, user)
-    qos, accounts = _known_names(runner, settings, names)
+    known = known_names(runner, settings, names)
     partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
     lines = partitions.stdout.splitlines()
     layout = parse_cluster.partitions(lines, command=partitions.argv)
@@ -164,8 +166,9 @@ def survey(
         layout=layout,
         partition_nodes=nodes_of_partitions(lines),
         counts=count(_jobs(runner, settings, release), settings.classes, PartitionRules.of(layout)),
-        qos=qos,
-        accounts=accounts,
+        qos=known.qos,
+        accounts=known.accounts,
+        users=known.users,
         user_id=user_id,
         number_there=number_of(user, users),
         associated=associated(users),
@@ -181,7 +184,7 @@ def cluster_names(settings: SlurmSettings, *, runner: Runner | None = None) -> C
     shown = runner.run(("scontrol", "show", "assoc_mgr", "flags=qos"), timeout_s=settings.timeout_s)
     return ClusterNames(
         partitions=tuple(sorted(open_partitions(partitions.stdout))),
-        qos=tuple(sorted(_qos_names(shown.stdout))) if shown.returncode == 0 else (),
+        qos=tuple(sorted(qos_names(shown.stdout))) if shown.returncode == 0 else (),
     )
 
 
@@ -221,7 +224,7 @@ def privilege(user_id: int, user: str, settings: Mapping[str, str], users: str) 
         case _ if found is None and _named(user, users) is not None:
             return Privilege.OTHER_NUMBER
         case _:
-            return Privilege.NO_USER if users.startswith(_STATE) else Privilege.UNKNOWN
+            return Privilege.NO_USER if users.startswith(ASSOC_MGR_STATE) else Privilege.UNKNOWN
 
 
 def number_of(user: str, users: str) -> int | None:
@@ -239,7 +242,7 @@ def associated(users: str) -> frozenset[int] | None:
 
     `users`: see `privilege`.
     """
-    if not users.startswith(_STATE):
+    if not users.startswith(ASSOC_MGR_STATE):
         return None
     found = re.findall(r"^UserName=.*?\((\d+)\) DefAccount=(\S*) ", users, re.MULTILINE)
     return frozenset(int(number) for number, account in found if account not in {"", "(null)"})
@@ -324,31 +327,6 @@ def _release(told: Mapping[str, str], config: CompletedCommand) -> tuple[int, in
     except (KeyError, ValueError) as error:
         message = f"no version in the configuration ({error})"
         raise Unreadable(message, command=config.argv, text=config.stdout) from None
-
-
-def _known_names(
-    runner: Runner, settings: SlurmSettings, names: SettingNames
-) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """Every QOS, and those of the accounts of classes and settings that Slurm knows; see `Survey`."""
-    by_qos = any(one.qos for one in settings.classes) or any(names.qos.values())
-    wanted = (*(one.accounts for one in settings.classes), *names.accounts.values())
-    asked = sorted({written for one in wanted for name in one for written in (name, name.lower())})
-    if not by_qos and not asked:
-        return None, None
-    flags = [name for name, wanted in (("qos", by_qos), ("assoc", asked)) if wanted]
-    accounts = (f"accounts={','.join(asked)}",) if asked else ()
-    command = ("scontrol", "show", "assoc_mgr", *accounts, f"flags={','.join(flags)}")
-    done = runner.run(command, timeout_s=settings.timeout_s)
-    if done.returncode != 0 or not done.stdout.startswith(_STATE):
-        return None, None
-    qos = _qos_names(done.stdout)
-    known = re.findall(r"^ClusterName=\S+ Account=(\S+) ", done.stdout, re.MULTILINE)
-    return frozenset(qos) if by_qos else None, frozenset(known) if asked else None
-
-
-def _qos_names(text: str) -> list[str]:
-    """The names of every QOS that `scontrol show assoc_mgr` prints."""
-    return re.findall(r"^QOS=(.*?)\(\d+\)", text, re.MULTILINE)
 
 
 def _jobs(runner: Runner, settings: SlurmSettings, release: tuple[int, int]) -> tuple[RawJob, ...]:

@@ -1,4 +1,4 @@
-"""Which accounts, QOS and partitions of the cluster the limits and the policy name."""
+"""Which accounts, QOS, partitions and users of the cluster the limits and the policy name."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,4 +17,6 @@ def setting_names(limits: Limits, policy_config: Any) -> SettingNames:
         }
         return {key: names for key, names in found.items() if names}
 
-    return SettingNames(accounts=of("accounts"), qos=of("qos"), partitions=of("partitions"))
+    return SettingNames(
+        accounts=of("accounts"), qos=of("qos"), partitions=of("partitions"), users=of("users")
+    )
