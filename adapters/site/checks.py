@@ -1,7 +1,7 @@
 """What `makeway doctor` reports: checks, each a value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from makeway.adapters.site.text import printable
@@ -26,6 +26,19 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettingNames:
+    """Names of things of the cluster that settings outside the adapter's section have, by their keys."""
+
+    accounts: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    qos: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    partitions: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    users: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+
+
+NO_NAMES = SettingNames()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorContext:
     """What an adapter's checks may know of the rest of the configuration, and of the cluster."""
 
@@ -40,6 +53,8 @@ class DoctorContext:
     """
     can_expand: bool
     """Whether running jobs can grow on this cluster."""
+    names: SettingNames = NO_NAMES
+    """Which jobs the limits and the policy treat in a way of their own."""
 
 
 def ok(name: str, text: str) -> Check:
@@ -58,14 +73,28 @@ def problem(name: str, text: str) -> Check:
 
 
 def unknown_names(
-    what: str, known: frozenset[str] | None, wanted: Mapping[str, frozenset[str]]
+    what: str, known: frozenset[str] | None, wanted: Mapping[str, frozenset[str]], check: str = "classes"
 ) -> list[Check]:
-    """A warning if classes ask for names that the cluster does not know. `known` None: unknown."""
+    """A warning if classes, or settings, ask for names that the cluster does not know.
+
+    Args:
+        what: what the names are of.
+        known: those that the cluster knows. None: unknown.
+        wanted: those that are asked for, by the class or the setting.
+        check: the name of the check.
+    """
+    if known is None:
+        return []
     missing = sorted(
-        f"{class_name}: {printable(name)}"
-        for class_name, names in wanted.items()
+        f"{key}: {printable(name)}{_in_lower_case(name, known)}"
+        for key, names in wanted.items()
         for name in names
-        if known is not None and name not in known
+        if name not in known
     )
     text = f"Slurm knows no such {what} ({', '.join(missing)}): no job ever has it; correct the name"
-    return [warning("classes", text)] if missing else []
+    return [warning(check, text)] if missing else []
+
+
+def _in_lower_case(name: str, known: frozenset[str]) -> str:
+    """Slurm writes accounts and QOS in lower case, whatever sbatch and sacctmgr are given."""
+    return f", which is {printable(name.lower())} in Slurm" if name.lower() in known else ""

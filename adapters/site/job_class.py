@@ -72,7 +72,26 @@ def first_class(
         words,
     )
     for one in classes:
-        wanted = (one.partitions, one.qos, one.accounts, one.users, one.features, one.words)
-        if all(not wants or wants & found for wants, found in zip(wanted, has, strict=True)):
+        if all(not wants or wants & found for wants, found in zip(_conditions(one), has, strict=True)):
             return one
     return None
+
+
+def never_met(classes: tuple[JobClass, ...]) -> tuple[tuple[JobClass, JobClass], ...]:
+    """The classes that no job is ever of, each with the first class before it that takes all of its jobs."""
+    found: list[tuple[JobClass, JobClass]] = []
+    for number, one in enumerate(classes):
+        before = next((earlier for earlier in classes[:number] if _takes_all(earlier, one)), None)
+        if before is not None:
+            found.append((one, before))
+    return tuple(found)
+
+
+def _takes_all(earlier: JobClass, one: JobClass) -> bool:
+    """Whether each job that meets the conditions of `one` meets those of `earlier`."""
+    pairs = zip(_conditions(earlier), _conditions(one), strict=True)
+    return all(not wants or (has and has <= wants) for wants, has in pairs)
+
+
+def _conditions(one: JobClass) -> tuple[frozenset[str], ...]:
+    return one.partitions, one.qos, one.accounts, one.users, one.features, one.words

@@ -12,6 +12,5 @@ def check_whole(cluster: Cluster, command: tuple[str, ...]) -> None:
     for job in cluster.jobs:
         if not known.issuperset(job.nodes):
             unknown = sorted(set(job.nodes) - known)
-            raise Unreadable(
-                f"job {job.job_id} holds nodes that are not listed", command=command, text=str(unknown)
-            )
+            message = f"job {job.job_id} holds nodes that are not listed, such as {unknown[0]}"
+            raise Unreadable(message, command=command, text=str(unknown))

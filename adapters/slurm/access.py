@@ -15,6 +15,7 @@ from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
+from makeway.adapters.slurm.nodes.hidden import hides_nodes
 from makeway.adapters.slurm.nodes.network import (
     ONE_NETWORK,
     Network,
@@ -114,6 +115,8 @@ class Controller:
     """What it says."""
     trees_confine: bool = True
     """See `network.trees_confine`."""
+    hides_nodes: bool = False
+    """See `hidden.hides_nodes`."""
 
 
 def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None = None) -> Controller:
@@ -161,6 +164,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         overtime_s=cluster_overtime_s(settings.get("OverTimeLimit", "")),
         confines=confines(settings),
         trees_confine=trees_confine(settings),
+        hides_nodes=hides_nodes(settings, release),
     )
 
 
@@ -182,9 +186,8 @@ class SlurmClient:
         runner: Runner | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._timeout_s = settings.timeout_s
+        self._settings = settings
         self._runner: Runner = runner if runner is not None else runner_of(settings)
-        self._instance = settings.instance
         self._clock = clock
         self._known: Controller | None = None
         self._read_s = -inf
@@ -220,14 +223,14 @@ class SlurmClient:
 
     def read_again(self) -> Controller:
         """What the configuration says now: slurmctld may have been replaced by another release."""
-        command = build.show_config()
         try:
-            done = self.run(command)
+            self._settings.require_paths()
+            done = self.run(build.show_config())
         finally:
             self._read_s = self._clock()
         if done.returncode != 0:
             raise unread(done)
-        found = known_from(done, superuser=os.geteuid() == 0, instance=self._instance)
+        found = known_from(done, superuser=os.geteuid() == 0, instance=self._settings.instance)
         if found.confines:
             found = replace(found, network=network(self.run(build.show_topology()).stdout.splitlines()))
         if found != self._known:
@@ -378,7 +381,7 @@ class SlurmClient:
         try:
             done = self._runner.run(
                 argv,
-                timeout_s=self._timeout_s,
+                timeout_s=self._settings.timeout_s,
                 stdin=stdin,
                 environment=environment or {},
                 take=take,

@@ -22,6 +22,7 @@ from makeway.adapters.slurm.holds import HoldNames, hold_names
 from makeway.adapters.slurm.lease.keeper import SAVES_S, SlurmLeases
 from makeway.adapters.slurm.lease.names import leases_among
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
+from makeway.adapters.slurm.nodes.hidden import HiddenNodes
 from makeway.adapters.slurm.nodes.reach import Reach, reach_for
 from makeway.adapters.slurm.nodes.states import WakeTimes, down_nodes, node
 from makeway.adapters.slurm.nodes.waking import SleepingNodes
@@ -111,7 +112,7 @@ class SlurmCliAdapter:
         self._notices = LeaveNotices(self._client, now) if settings.tell_jobs else None
         self._commands = SlurmCommands(self._client, now, self._notices)
         self._leases = SlurmLeases(self._client)
-        self._sleeping = SleepingNodes(self._client)
+        self._sleeping, self._hidden = SleepingNodes(self._client), HiddenNodes()
         self._topology = Topology(lambda: self._client.run(build.show_topology()))
         self._limits = LimitsReader(self._client.qos_rules)
         self._known: Controller | None = None
@@ -143,6 +144,8 @@ class SlurmCliAdapter:
         prefix, wakes = known.capabilities.reservation_prefix, self._wakes(known, read.partitions)
         holds = hold_names(read.reservations, jobs, prefix)
         self._commands.remember(holds)
+        nodes, unknown = self._hidden.added_to(read, jobs, holds, hides=known.hides_nodes)
+        read = replace(read, nodes=nodes)
         self._sleeping.remember(read.nodes if wakes is not None else ())
         leases = leases_among(read.reservations, prefix)
         others = [one for one in read.reservations if one.name not in leases]
@@ -170,7 +173,7 @@ class SlurmCliAdapter:
         )
         cluster = Cluster(
             now_s=now_s,
-            nodes=tuple(node(one, resources.capacities.get(one.name), wakes) for one in read.nodes),
+            nodes=(*(node(one, resources.capacities.get(one.name), wakes) for one in read.nodes), *unknown),
             jobs=self._translated.jobs(jobs, translator, self._commands.taken_from),
             reservations=tuple(reservation(one, owned=holds.has(one.name)) for one in others),
             actions=known.capabilities.actions,

@@ -7,10 +7,12 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import counted, printable
 from makeway.adapters.slurm.access import growth_ends_slurmctld
 from makeway.adapters.slurm.build import RESIZES_CLEANLY
+from makeway.adapters.slurm.entitlement.check import check_setting_names
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.lease.check import check_lease
 from makeway.adapters.slurm.nodes.check import check_power_saving
 from makeway.adapters.slurm.parse import exact_release
+from makeway.adapters.slurm.partitions.check import check_meeting
 from makeway.adapters.slurm.partitions.preemption import preempt_for_urgent
 from makeway.adapters.slurm.resources.check import check_sharing
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
@@ -37,6 +39,8 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         check_instance(survey, section.instance),
         check_clock(survey),
         *check_classes(survey, classes),
+        *check_meeting(survey.partition_nodes, classes),
+        *check_setting_names(survey, context.names),
         check_open_door(survey, classes),
         check_growth(survey, classes, can_expand=context.can_expand),
         *check_requeue(survey, classes),
@@ -180,19 +184,15 @@ def check_classes(survey: Survey, classes: tuple[JobClass, ...]) -> list[Check]:
             f"correct the names"
         )
         checks.append(warning("classes", text))
+    checks += unknown_names("user", survey.users, {one.name: one.users for one in classes})
     by_qos = sorted(one.name for one in classes if one.qos)
-    if accounting(survey):
+    if survey.has_accounting:
         checks += unknown_names("QOS", survey.qos, {one.name: one.qos for one in classes})
         checks += unknown_names("account", survey.accounts, {one.name: one.accounts for one in classes})
     elif by_qos:
         text = f"without accounting no job has a QOS, so that no job is ever of class {', '.join(by_qos)}"
         checks.append(warning("classes", f"{text}: use partitions, or set up slurmdbd"))
     return checks
-
-
-def accounting(survey: Survey) -> bool:
-    """Whether Slurm has a database of users, accounts and QOS."""
-    return survey.settings.get("AccountingStorageType", "").endswith("slurmdbd")
 
 
 def _class_count(found: ClassCount, opted_in: bool) -> str:

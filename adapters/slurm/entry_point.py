@@ -41,7 +41,7 @@ def _check(section: SlurmAdapterSettings, context: DoctorContext) -> tuple[Check
     from makeway.adapters.slurm.survey import survey
 
     try:
-        found = survey(section.to_settings())
+        found = survey(section.to_settings(), names=context.names)
     except AdapterError as error:
         words = printable(" ".join(str(error).split()))
         return (problem("slurm", f"its configuration cannot be read: {words}"),)

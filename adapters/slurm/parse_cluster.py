@@ -174,7 +174,8 @@ def nodes(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawNode, ...]:
     """The nodes of that section; at least one must be there."""
     found = _records(lines, "NodeName=", _node, command)
     if not found:
-        raise Unreadable("scontrol named no node", command=command, text="\n".join(lines))
+        message = "scontrol shows no node: where PrivateData has `nodes`, makeway has to run as an operator"
+        raise Unreadable(message, command=command, text="\n".join(lines))
     return found
 
 

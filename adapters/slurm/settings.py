@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
+from makeway.adapters.protocol import Unavailable
 from makeway.adapters.site.class_sections import JobClasses
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.sections import AdapterSection, FilePath
@@ -65,6 +66,18 @@ class SlurmSettings:
     sleeping_nodes: Literal["free", "down"] = "free"
     """What nodes count as that sleep to save power. Free: for urgent jobs that can wait until they are awake.
     """
+
+    def require_paths(self) -> None:
+        """Raises `Unavailable` if `bin_dir` has no scontrol, or else if there is no such slurm.conf. Else the
+        commands of another Slurm would run, or scontrol would wait a minute for the file.
+
+        What is in `bin_dir` may see other files than makeway does, as in a chroot.
+        """
+        if self.bin_dir is not None:
+            if not os.access(f"{self.bin_dir}/scontrol", os.X_OK):
+                raise Unavailable(f"adapter.bin_dir: {self.bin_dir} has no scontrol that can be run")
+        elif self.conf is not None and not os.path.exists(self.conf):
+            raise Unavailable(f"adapter.conf, or SLURM_CONF: there is no {self.conf}")
 
 
 class SlurmAdapterSettings(AdapterSection):

@@ -13,22 +13,23 @@ from enum import StrEnum
 from makeway.adapters.command import CompletedCommand, Runner
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.registry import ClusterNames
+from makeway.adapters.site.checks import NO_NAMES, SettingNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import new_token, runner_of
+from makeway.adapters.slurm.entitlement.known_names import ASSOC_MGR_STATE, known_names, qos_names
 from makeway.adapters.slurm.entitlement.several_qos import with_counting_qos
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.check import nodes_of_partitions
 from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import class_of, over, state
 from makeway.policies.model import JobState
 
-_STATE = "Current Association Manager state"
-"""What `scontrol show assoc_mgr` begins with."""
 _PREEMPTING = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=name,preempt")
 _NO_NUMBER = 2**32 - 2
 """What Slurm has for the number of a user whose name its machine does not know (NO_VAL)."""
@@ -86,12 +87,19 @@ class Survey:
     """By name: whether every user may submit to it."""
     layout: tuple[RawPartition, ...]
     """How each partition gives out its nodes."""
+    partition_nodes: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    """The nodes of each partition. Empty: unknown."""
     counts: tuple[ClassCount, ...]
     """Every class of the configuration in its order, then the jobs of no class."""
     qos: frozenset[str] | None = None
-    """The names of every QOS. None: unknown, or no class asks for a QOS."""
+    """The names of every QOS. None: unknown, or nothing asks for a QOS."""
     accounts: frozenset[str] | None = None
-    """The classes' accounts that Slurm knows. None: unknown, or no class asks for an account."""
+    """The accounts of classes and settings that Slurm knows. None: unknown, or nothing asks for an account.
+    """
+    users: frozenset[str] | None = None
+    """The users of classes and settings that this machine knows, by whose names Slurm's commands call the
+    owners of jobs. None: unknown.
+    """
     user_id: int = 0
     """The number of the user that makeway runs as."""
     number_there: int | None = None
@@ -105,6 +113,11 @@ class Survey:
     associated: frozenset[int] | None = None
     """Which of root and that user have an account on this cluster, by number. None: unknown."""
 
+    @property
+    def has_accounting(self) -> bool:
+        """Whether Slurm has a database of users, accounts and QOS."""
+        return self.settings.get("AccountingStorageType", "").endswith("slurmdbd")
+
     def parameters(self, name: str) -> Mapping[str, str]:
         """The parts of a setting such as SchedulerParameters, by their names; empty for one without a
         value.
@@ -115,15 +128,16 @@ class Survey:
 def survey(
     settings: SlurmSettings,
     *,
+    names: SettingNames = NO_NAMES,
     runner: Runner | None = None,
     now: Callable[[], float] = time.time,
     user_id: int | None = None,
 ) -> Survey:
-    """Look at the Slurm that the settings describe, by four commands, or five if classes ask for a QOS or an
-    account, and one more if Slurm preempts by QOS.
+    """Look at the Slurm that the settings describe, by four to six commands.
 
     Args:
         settings: where it is, and the classes of its jobs.
+        names: what other settings name: their accounts and QOS are looked up, too.
         runner: what runs the commands. None: one that follows the settings.
         now: makeway's clock.
         user_id: the user that makeway runs as. None: the user of this process.
@@ -133,16 +147,14 @@ def survey(
     """
     runner = runner_of(settings) if runner is None else runner
     user_id = os.geteuid() if user_id is None else user_id
-    began_s = now()
-    config = _run(runner, settings, build.show_config())
-    ended_s = now()
+    began_s, config, ended_s = now(), _run(runner, settings, build.show_config()), now()
     told = parse.config(config.stdout)
-    release = _release(told, config)
-    user = _user_name(user_id)
+    release, user = _release(told, config), _user_name(user_id)
     users = _users(runner, settings, user)
-    qos, accounts = _known_names(runner, settings)
+    known = known_names(runner, settings, names)
     partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
-    layout = parse_cluster.partitions(partitions.stdout.splitlines(), command=partitions.argv)
+    lines = partitions.stdout.splitlines()
+    layout = parse_cluster.partitions(lines, command=partitions.argv)
     return Survey(
         settings=told,
         version=told["SLURM_VERSION"],
@@ -152,14 +164,16 @@ def survey(
         clock_ahead_s=clock_ahead_s(config.stdout, began_s, ended_s),
         partitions=open_partitions(partitions.stdout),
         layout=layout,
+        partition_nodes=nodes_of_partitions(lines),
         counts=count(_jobs(runner, settings, release), settings.classes, PartitionRules.of(layout)),
-        qos=qos,
-        accounts=accounts,
+        qos=known.qos,
+        accounts=known.accounts,
+        users=known.users,
         user_id=user_id,
         number_there=number_of(user, users),
         associated=associated(users),
         preempting=_preempting(runner, settings, told),
-        tiers=partition_tiers(partitions.stdout.splitlines()),
+        tiers=partition_tiers(lines),
     )
 
 
@@ -170,7 +184,7 @@ def cluster_names(settings: SlurmSettings, *, runner: Runner | None = None) -> C
     shown = runner.run(("scontrol", "show", "assoc_mgr", "flags=qos"), timeout_s=settings.timeout_s)
     return ClusterNames(
         partitions=tuple(sorted(open_partitions(partitions.stdout))),
-        qos=tuple(sorted(_qos_names(shown.stdout))) if shown.returncode == 0 else (),
+        qos=tuple(sorted(qos_names(shown.stdout))) if shown.returncode == 0 else (),
     )
 
 
@@ -210,7 +224,7 @@ def privilege(user_id: int, user: str, settings: Mapping[str, str], users: str) 
         case _ if found is None and _named(user, users) is not None:
             return Privilege.OTHER_NUMBER
         case _:
-            return Privilege.NO_USER if users.startswith(_STATE) else Privilege.UNKNOWN
+            return Privilege.NO_USER if users.startswith(ASSOC_MGR_STATE) else Privilege.UNKNOWN
 
 
 def number_of(user: str, users: str) -> int | None:
@@ -228,7 +242,7 @@ def associated(users: str) -> frozenset[int] | None:
 
     `users`: see `privilege`.
     """
-    if not users.startswith(_STATE):
+    if not users.startswith(ASSOC_MGR_STATE):
         return None
     found = re.findall(r"^UserName=.*?\((\d+)\) DefAccount=(\S*) ", users, re.MULTILINE)
     return frozenset(int(number) for number, account in found if account not in {"", "(null)"})
@@ -313,30 +327,6 @@ def _release(told: Mapping[str, str], config: CompletedCommand) -> tuple[int, in
     except (KeyError, ValueError) as error:
         message = f"no version in the configuration ({error})"
         raise Unreadable(message, command=config.argv, text=config.stdout) from None
-
-
-def _known_names(
-    runner: Runner, settings: SlurmSettings
-) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """Every QOS, and those of the classes' accounts that Slurm knows; see `Survey`."""
-    by_qos = any(one.qos for one in settings.classes)
-    asked = sorted({name for one in settings.classes for name in one.accounts})
-    if not by_qos and not asked:
-        return None, None
-    flags = [name for name, wanted in (("qos", by_qos), ("assoc", asked)) if wanted]
-    accounts = (f"accounts={','.join(asked)}",) if asked else ()
-    command = ("scontrol", "show", "assoc_mgr", *accounts, f"flags={','.join(flags)}")
-    done = runner.run(command, timeout_s=settings.timeout_s)
-    if done.returncode != 0 or not done.stdout.startswith(_STATE):
-        return None, None
-    qos = _qos_names(done.stdout)
-    known = re.findall(r"^ClusterName=\S+ Account=(\S+) ", done.stdout, re.MULTILINE)
-    return frozenset(qos) if by_qos else None, frozenset(known) if asked else None
-
-
-def _qos_names(text: str) -> list[str]:
-    """The names of every QOS that `scontrol show assoc_mgr` prints."""
-    return re.findall(r"^QOS=(.*?)\(\d+\)", text, re.MULTILINE)
 
 
 def _jobs(runner: Runner, settings: SlurmSettings, release: tuple[int, int]) -> tuple[RawJob, ...]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from makeway.daemon.cli.text import WAYS, console, hours, instant, plain, protection, span
+from makeway.daemon.cli.text import WAYS, accepted_parts, console, hours, instant, plain, protection, span
 from makeway.daemon.errors import UserError, counted, printable
 from makeway.daemon.estimate.actual_losses import RunLoss
 from makeway.daemon.inspect.explain import (
@@ -20,6 +20,7 @@ from makeway.daemon.inspect.explain import (
     explain,
     is_urgent,
     job_events,
+    jobs_named,
     measured_count,
     numbers,
 )
@@ -74,8 +75,9 @@ def show_job(path: Path, job_id: str, *, as_json: bool) -> None:
     """
     with closing(Journal(path, read_only=True)) as journal:
         found = job_events(journal, job_id)
+        parts = "" if found else accepted_parts(job_id, jobs_named(journal))
     if not found:
-        raise UserError(f"{printable(str(path))}: nothing is stored about job {printable(job_id)}")
+        raise UserError(f"{printable(str(path))}: nothing is stored about job {printable(job_id)}{parts}")
     if as_json:
         click.echo(json.dumps([asdict(event) for event in found], indent=2))
         return

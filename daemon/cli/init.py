@@ -26,6 +26,8 @@ COPIED = ("alerts.yaml", "grafana-dashboard.json", "makeway-job.sh", "makeway-do
 EXAMPLES = "examples"
 HOMES = ("/home", "/root", "/run/user")
 """What a unit with ProtectHome=yes does not see."""
+PLAIN = "/_.-+@,:="
+"""What a path may have besides letters and digits."""
 EXECUTABLE = 0o755
 READABLE = 0o644
 
@@ -70,6 +72,7 @@ def init(
     from makeway.daemon.config.load import load
 
     folder = folder.absolute()
+    _require_plain(folder, conf)
     _require_free(folder)
     names = _cluster_names(conf)
     if urgent_qos and urgent_partitions:
@@ -91,12 +94,10 @@ def init(
         raise UserError(
             "init: a QOS or partition of urgent jobs and a partition to take nodes from are needed"
         )
-    for option, given, known in (
-        ("--urgent-qos", urgent_qos, names.qos),
-        ("--urgent-partition", urgent_partitions, names.partitions),
-        ("--evictable-partition", evictable, names.partitions),
-    ):
-        _require_known(option, given, known)
+    _require_known("--urgent-qos", urgent_qos, names.qos)
+    _require_known("--urgent-partition", urgent_partitions, names.partitions)
+    _require_known("--evictable-partition", evictable, names.partitions)
+    _require_apart(urgent_partitions, evictable)
     urgent = f"qos: {_listed(urgent_qos)}" if urgent_qos else f"partitions: {_listed(urgent_partitions)}"
     _write(folder, urgent, f"partitions: {_listed(evictable)}", conf)
     _write_job_submit(folder, urgent_qos, urgent_partitions)
@@ -140,6 +141,18 @@ def _cluster_names(conf: Path | None) -> "ClusterNames":
     return names
 
 
+def _require_plain(folder: Path, conf: Path | None) -> None:
+    """Raises `UserError` if a path means something else in one of the files: systemd, sh, Lua and YAML read
+    them.
+    """
+    for option, path in (("DIR", folder), ("--conf", folder if conf is None else conf.absolute())):
+        if wrong := next((one for one in str(path) if not one.isalnum() and one not in PLAIN), None):
+            raise UserError(
+                f"{option} {printable(str(path))}: the unit and the scripts cannot have the character "
+                f"'{printable(wrong)}' in a path; accepted: letters, digits, and {PLAIN}"
+            )
+
+
 def _require_free(folder: Path) -> None:
     """Raises `UserError` if the folder cannot be made, or has one of the files already."""
     written = ("makeway.yaml", "makeway.service", JOB_SUBMIT, *COPIED)
@@ -170,6 +183,15 @@ def _require_known(option: str, given: Sequence[str], known: Sequence[str]) -> N
             )
         if not name or any(not (letter.isalnum() or letter in "_.-") for letter in name):
             raise UserError(f"{option} {printable(name)}: accepted: letters, digits, and _.-")
+
+
+def _require_apart(urgent_partitions: Sequence[str], evictable: Sequence[str]) -> None:
+    """Raises `UserError` if every job that may be interrupted would be urgent."""
+    if set(evictable) <= set(urgent_partitions):
+        raise UserError(
+            f"--evictable-partition {', '.join(evictable)}: all jobs there are urgent (--urgent-partition), "
+            "and no urgent job is interrupted; accepted: another partition, or --urgent-qos"
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """What the commands print with: a console that does not cut tables in pipes, durations, instants."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
@@ -15,6 +15,8 @@ from makeway.policies.safety.protection import Refusal
 
 PIPE_COLUMNS = 160
 """Width of the output if it is not a terminal."""
+PARTS_NAMED = 20
+"""How many tasks of an array an error names."""
 WAYS = {
     Method.KILL: "killed",
     Method.APPLICATION: "after its next checkpoint",
@@ -64,6 +66,16 @@ def protection(reason: str) -> str:
     """Why a job or the jobs of a group stay: the word of the log, and what it means."""
     name = reason.rpartition(": ")[2]  # of a group, one job is named first
     return f"{reason}: {_STAYS[Refusal(name)]}" if name in _STAYS else reason
+
+
+def accepted_parts(job_id: str, names: Iterable[str]) -> str:
+    """The end of an error about an array or a heterogeneous job: those of its tasks or components that are
+    among these jobs. Empty: none.
+    """
+    found = {name for name in names if name.startswith((f"{job_id}_", f"{job_id}+"))}
+    ordered = sorted(found, key=lambda name: (len(name), name))
+    more = f" and {len(ordered) - PARTS_NAMED} more" if len(ordered) > PARTS_NAMED else ""
+    return f"; accepted: {printable(', '.join(ordered[:PARTS_NAMED]))}{more}" if found else ""
 
 
 def hours(cost: Cost) -> str:

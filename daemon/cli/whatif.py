@@ -13,7 +13,7 @@ from rich.table import Table
 
 from makeway.adapters.protocol import Adapter, AdapterError, SubmissionReader
 from makeway.daemon.cli.options import CONFIG_PATH
-from makeway.daemon.cli.text import WAYS, console, plain, protection, span
+from makeway.daemon.cli.text import WAYS, accepted_parts, console, plain, protection, span
 from makeway.daemon.config.load import AdapterFactory, Config, load, open_adapter
 from makeway.daemon.control.joining import joined
 from makeway.daemon.control.report import LoopSettings
@@ -105,7 +105,9 @@ def _question(
         )
     job = cluster.jobs_by_id().get(options.like or "") if submitted is None else submitted
     if job is None:
-        raise UserError(f"--like: there is no job {printable(options.like or '')} that waits or runs")
+        like = options.like or ""
+        parts = accepted_parts(like, cluster.jobs_by_id())
+        raise UserError(f"--like: there is no job {printable(like)} that waits or runs{parts}")
     return question_like(
         job,
         deadline_s=options.deadline,

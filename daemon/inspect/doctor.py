@@ -23,6 +23,7 @@ from makeway.daemon.config.load import AdapterFactory, Config, open_adapter
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import HookSettings, MetricsSettings
 from makeway.daemon.errors import UserError
+from makeway.daemon.inspect.setting_names import setting_names
 from makeway.daemon.leader.standing import Role
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, JobKind, Limits, NodeState
@@ -80,6 +81,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
             margin_s=getattr(config.policy_config, "margin_s", None),
             start_within_s=getattr(config.policy_config, "start_within_s", None),
             can_expand="expand" in capabilities.actions,
+            names=setting_names(settings.limits.to_limits(), config.policy_config),
         )
         checks += config.adapter.check(settings.adapter, context)
     return tuple(checks)

@@ -3,6 +3,7 @@
 The arbiter is asked again about the stored snapshot, so that an answer can say which limit refused an action.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from makeway.daemon.control.metric_table import RATIONALE_METRICS, RationaleMetric
@@ -121,6 +122,14 @@ def job_events(journal: Journal, job_id: str) -> tuple[JobEvent, ...]:
         for command in journal.commands_of(job_id, float("-inf"))
     ]
     return tuple(sorted((*decided, *sent), key=lambda event: event.at_s))
+
+
+def jobs_named(journal: Journal) -> Iterator[str]:
+    """The jobs of all decisions and commands that are stored, some of them several times."""
+    for stored in journal.decisions_since(float("-inf")):
+        yield from (why.for_job_id for why in stored.decision.rationale)
+        yield from (action.job_id for action in stored.decision.actions)
+    yield from (command.action.job_id for command in journal.commands())
 
 
 def numbers(why: Rationale) -> list[tuple[RationaleMetric, float]]:

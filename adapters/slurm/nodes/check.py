@@ -2,6 +2,7 @@
 
 from makeway.adapters.site.checks import Check, ok, warning
 from makeway.adapters.site.text import printable
+from makeway.adapters.slurm.nodes.hidden import hides_nodes
 from makeway.adapters.slurm.nodes.states import wake_times
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
 from makeway.adapters.slurm.survey import Survey
@@ -33,8 +34,11 @@ def check_power_saving(
             f"a node that sleeps may take ResumeTimeout, {wakes.longest_s:g} s, to wake: too long for urgent "
             f"jobs that have to start within {start_within_s:g} s, for which other jobs may leave; {awake}",
         )
+    cloud = (
+        "; cloud nodes only where PrivateData has `cloud`: without it Slurm does not show those that sleep"
+    )
     return ok(
         "power saving",
         "nodes that sleep serve urgent jobs that can wait until they are awake (ResumeTimeout "
-        f"{wakes.longest_s:g} s)",
+        f"{wakes.longest_s:g} s){cloud if hides_nodes(survey.settings, survey.release) else ''}",
     )

@@ -267,7 +267,7 @@ def test_sections_are_found_without_readline_too() -> None:
 
 
 def test_a_cluster_without_nodes_or_partitions_is_unreadable() -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(Unreadable, match="where PrivateData has `nodes`, makeway has to run as an operator"):
         parse_cluster.nodes([], command=COMMAND)
     with pytest.raises(Unreadable):
         parse_cluster.partitions(["slurm_load_partitions error"], command=COMMAND)

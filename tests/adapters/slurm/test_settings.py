@@ -1,6 +1,6 @@
 """The section that describes a Slurm: what it becomes, and what it refuses."""
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from makeway.adapters.protocol import Unavailable
 from makeway.adapters.site.class_sections import CheckpointSettings, JobClassSettings
 from makeway.adapters.site.clock import SteadyClock
 from makeway.adapters.site.job_class import JobClass
@@ -309,6 +310,23 @@ def test_other_classes_count_from_the_next_snapshot_on() -> None:
     assert [job.preemptible for job in adapter.snapshot().jobs] == [True]
     adapter.use_classes(SETTINGS.classes[:1])
     assert [job.preemptible for job in adapter.snapshot().jobs] == [False]
+
+
+def test_a_slurm_that_is_not_where_the_site_says_is_named(tmp_path: Path) -> None:
+    """No command is run: the usual folders may have the commands of another Slurm."""
+    conf, runner = tmp_path / "slurm.conf", FakeSlurm()
+    by_conf = SlurmCliAdapter(replace(SETTINGS, conf=str(conf)), runner=runner)
+    by_folder = SlurmCliAdapter(replace(SETTINGS, conf=str(conf), bin_dir=str(tmp_path)), runner=runner)
+    with pytest.raises(Unavailable, match=f"adapter.conf, or SLURM_CONF: there is no {conf}$"):
+        by_conf.snapshot()
+    with pytest.raises(Unavailable, match=f"adapter.bin_dir: {tmp_path} has no scontrol that can be run$"):
+        by_folder.snapshot()
+    assert runner.calls == []
+    conf.touch()
+    by_conf.snapshot()
+    conf.unlink()
+    (tmp_path / "scontrol").touch(mode=0o755)
+    by_folder.snapshot()  # its commands may see other files than makeway does
 
 
 @pytest.mark.parametrize("conf", [None, "/etc/slurm/slurm.conf"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import Unavailable, Unreadable
+from makeway.adapters.site.checks import SettingNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.settings import SlurmSettings
@@ -250,6 +251,19 @@ def test_the_names_that_classes_ask_for_are_looked_up() -> None:
     hidden = Printer(config=captured("24.11", "config"), fails="scontrol show assoc_mgr")
     unknown = survey(SlurmSettings(classes=classes), runner=hidden, user_id=0)
     assert (unknown.qos, unknown.accounts) == (None, None)
+
+
+def test_the_names_that_settings_ask_for_are_looked_up() -> None:
+    """Accounts also in lower case, as Slurm writes them; users on this machine."""
+    wanted = {"limits.protected": frozenset({"Physics", "root", "no-such-user"})}
+    names = SettingNames(accounts=wanted, users=wanted, qos=wanted)
+    classes = (JobClass(name="a", users=frozenset({"daemon", "no-such-daemon", "60321"})),)
+    printer = Printer(config=captured("24.11", "config"), users=captured("24.11", "limits"))
+    found = survey(SlurmSettings(classes=classes), names=names, runner=printer, user_id=0)
+    asked = "accounts=Physics,no-such-user,physics,root"
+    assert ("scontrol", "show", "assoc_mgr", asked, "flags=qos,assoc") in printer.calls
+    assert found.users == frozenset({"root", "daemon", "60321"})
+    assert found.qos is not None
 
 
 def test_an_urgent_component_counts_as_an_urgent_job() -> None:

@@ -153,6 +153,17 @@ def test_a_decision_that_is_no_longer_kept(program: Program, tmp_path: Path) -> 
     assert "there is no decision 4" in program.refused("explain", "4", "--journal", tmp_path / "j.sqlite")
 
 
+def test_of_an_array_the_tasks_are_named(program: Program, tmp_path: Path) -> None:
+    policy = find("eviction")
+    tasks = [urgent(f"7_{number}", 1) for number in (10, 9)]
+    view = cluster(1, *tasks, urgent("70", 1), urgent("5+1", 1))
+    with closing(Journal(tmp_path / "j.sqlite")) as journal:
+        journal.add_decision(view.now_s, policy.decide(view, policy.config_type()), view)
+    for asked, named in (("7", "7_9, 7_10"), ("5", "5+1")):
+        said = program.refused("explain", "--job", asked, "--journal", tmp_path / "j.sqlite")
+        assert said.endswith(f"nothing is stored about job {asked}; accepted: {named}")
+
+
 def test_what_happened_to_a_job(program: Program, adapter: FakeAdapter, tmp_path: Path) -> None:
     decide(adapter, tmp_path / "j.sqlite", Mode.ACT)
     text = program("explain", "--job", HOSTILE, "--journal", tmp_path / "j.sqlite")

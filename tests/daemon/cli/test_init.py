@@ -69,6 +69,24 @@ def test_a_slurm_conf_that_is_not_there_is_refused(
     assert not (tmp_path / "site").exists()
 
 
+@pytest.mark.parametrize("wrong", [" ", "%", '"', "$", "\n", "\\"])
+def test_a_path_that_the_unit_or_a_script_would_take_for_something_else_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wrong: str
+) -> None:
+    odd = tmp_path / f"my{wrong}site"
+    options = ("--urgent-qos", "urgent", "--evictable-partition", "batch")
+    assert run(odd, *options) == 2
+    odd.mkdir()
+    conf = odd / "slurm.conf"
+    conf.touch()
+    assert run(tmp_path / "site", *options, "--conf", conf) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [" DIR /" in lines[0], " --conf /" in lines[1], len(lines)] == [True, True, 2]
+    assert all("cannot have the character" in line for line in lines)
+    assert not (tmp_path / "site").exists()
+    assert run(tmp_path / "Süd-1.2", *options) == 0
+
+
 def test_urgent_jobs_may_have_a_partition_of_their_own(tmp_path: Path) -> None:
     assert run(tmp_path, "--urgent-partition", "rt", "--evictable-partition", "batch") == 0
     section = load(tmp_path / "makeway.yaml").settings.adapter
@@ -86,6 +104,7 @@ def test_urgent_jobs_may_have_a_partition_of_their_own(tmp_path: Path) -> None:
         (("--urgent-qos", "urgnet", "--evictable-partition", "batch"), "it has normal, urgent"),
         (("--urgent-qos", "urgent", "--evictable-partition", "btach"), "it has batch, rt"),
         (("--urgent-qos", "urgent", "--urgent-partition", "rt"), "one of the two"),
+        (("--urgent-partition", "rt", "--evictable-partition", "rt"), "all jobs there are urgent"),
     ],
 )
 def test_what_is_missing_or_unknown_is_one_line_and_nothing_is_written(

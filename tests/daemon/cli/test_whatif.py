@@ -212,5 +212,9 @@ def test_whatif_like_a_job(program: Program, config: Path, adapter: FakeAdapter)
     adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, waits))
     text = program("whatif", "--like", "u", "--config", config)
     assert "It would wait for a licence (fluent): until then no job leaves for it." in text
+    tasks = (replace(waits, job_id="9_2"), replace(waits, job_id="9_10"))
+    adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, *tasks))
+    refused = program.refused("whatif", "--like", "9", "--config", config)
+    assert refused == "--like: there is no job 9 that waits or runs; accepted: 9_2, 9_10"
     refused = program.refused("whatif", "--like", HOSTILE, "--config", config)
     assert refused == "--like: there is no job j\\x1b[2J\\n[red]x that waits or runs"

@@ -1,4 +1,4 @@
-"""Leases where accounting asks for an account, and makeway's user is SlurmUser, which has none."""
+"""Where accounting knows accounts: leases of a SlurmUser that has none, and how their names are written."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,7 +9,9 @@ from bench.fight.accounting import Accounting
 from makeway.adapters.devcluster.cluster import DevCluster
 from makeway.adapters.devcluster.conf import CLUSTER_NAME, DevSpec
 from makeway.adapters.protocol import Rejected
+from makeway.adapters.site.checks import SettingNames
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.entitlement.check import check_setting_names
 from makeway.adapters.slurm.lease.check import check_lease
 from makeway.adapters.slurm.survey import survey
 from makeway.policies.model import LeaderLease
@@ -32,7 +34,26 @@ def one_node(slurm_root: str | None) -> Iterator[DevCluster]:
 
 def add_association(accounting: Accounting) -> None:
     accounting.manage("add", "account", "some", f"cluster={CLUSTER_NAME}")
+    accounting.manage("add", "account", "Bio-Lab", f"cluster={CLUSTER_NAME}")
+    accounting.manage("add", "qos", "Gold")
     accounting.manage("add", "user", "games", "account=some", f"cluster={CLUSTER_NAME}")
+
+
+def test_accounts_and_qos_are_in_lower_case_in_slurm(one_node: DevCluster) -> None:
+    """Whatever sacctmgr was given. A protected account of another case protects no job."""
+    names = SettingNames(
+        accounts={"limits.protected_accounts": frozenset({"Bio-Lab", "bio-lab", "none-such"})},
+        qos={"limits.protected_qos": frozenset({"Gold", "gold", "normal"})},
+    )
+    found = survey(SETTINGS, names=names, runner=one_node.runner)
+    texts = [one.text.partition(": no job")[0] for one in check_setting_names(found, names)]
+    assert texts == [
+        "Slurm knows no such QOS (limits.protected_qos: Gold, which is gold in Slurm)",
+        (
+            "Slurm knows no such account (limits.protected_accounts: Bio-Lab, which is bio-lab in Slurm, "
+            "limits.protected_accounts: none-such)"
+        ),
+    ]
 
 
 def test_a_lease_needs_no_account_of_makeways_own_user(

@@ -178,6 +178,8 @@ def test_the_doctor_knows_the_longest_time() -> None:
     [
         ({}, "free", 600.0, Level.OK, "can wait until they are awake (ResumeTimeout 300 s)"),
         ({}, "free", None, Level.OK, "ResumeTimeout 300 s"),
+        ({}, "free", None, Level.OK, "cloud nodes only where PrivateData has `cloud`"),
+        ({"PrivateData": "jobs,cloud"}, "free", None, Level.OK, "awake (ResumeTimeout 300 s)"),
         ({}, "free", 120.0, Level.WARNING, "too long for urgent jobs that have to start within 120 s"),
         ({}, "down", 600.0, Level.WARNING, "counts as down"),
         ({"ResumeProgram": "(null)"}, "free", 600.0, Level.WARNING, "SuspendExcNodes (now n1)"),
@@ -188,11 +190,15 @@ def test_nodes_that_may_sleep(
     settings: dict[str, str], sleeping: str, within_s: float | None, level: Level, said: str
 ) -> None:
     section = SlurmAdapterSettings.model_validate({"type": "slurm", "sleeping_nodes": sleeping})
-    found = check_power_saving(
-        slurm(WAKES | {"SuspendProgram": "/sleep", "SuspendExcNodes": "n1"} | settings), section, within_s
-    )
+    survey = slurm(WAKES | {"SuspendProgram": "/sleep", "SuspendExcNodes": "n1"} | settings)
+    survey = replace(survey, release=(22, 5))
+    found = check_power_saving(survey, section, within_s)
     assert found is not None
     assert found.level is level
     assert said in found.text
+    assert "PrivateData" not in found.text or settings == {}
+    shows_all = check_power_saving(replace(survey, release=(24, 11)), section, within_s)
+    assert shows_all is not None
+    assert "PrivateData" not in shows_all.text
     assert check_power_saving(slurm(), section, within_s) is None
     assert check_power_saving(slurm({"SuspendProgram": "(null)"}), section, within_s) is None
