@@ -66,7 +66,7 @@ class MachineShape:
         return name in self.known or not (name == MEMORY or self._is_untyped(name))
 
     def _is_untyped(self, name: str) -> bool:
-        """Whether the name has a type, such as `gres/gpu:a100`, and the machine says none of this resource."""
+        """Whether the name has a type, such as `gres/gpu:a100`, and the machine has none of this resource."""
         generic, colon, _ = name.partition(":")
         return bool(colon) and generic in self.known and not any(f"{generic}:" in one for one in self.known)
 

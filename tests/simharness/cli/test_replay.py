@@ -170,6 +170,8 @@ def test_a_journal_has_one_policy(makeway: Makeway, tmp_path: Path) -> None:
     both = ("--policy", "none", "--policy", "eviction", "--policy", "n-paa")
     line = makeway.refuses("replay", "sample", *both, "--journal", tmp_path / "new.sqlite")
     assert line == "makeway: error: --journal is about one policy: give one of eviction, n-paa"
+    line = makeway.refuses("replay", "sample", "--journal", tmp_path / "new.sqlite")
+    assert line == "makeway: error: --journal is about one policy: none decides nothing"
 
 
 def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path: Path) -> None:
