@@ -166,6 +166,11 @@ def test_a_kept_journal_explains_the_decisions(makeway: Makeway, tmp_path: Path)
     assert f"--journal {journal}: it is of an earlier run, which would count in this one" in line
 
 
+def test_a_policy_without_a_name_is_refused(makeway: Makeway) -> None:
+    line = makeway.refuses("replay", "sample", "--policy", "")
+    assert line.startswith("makeway: error: unknown policy '' ")
+
+
 def test_a_journal_has_one_policy(makeway: Makeway, tmp_path: Path) -> None:
     both = ("--policy", "none", "--policy", "eviction", "--policy", "n-paa")
     line = makeway.refuses("replay", "sample", *both, "--journal", tmp_path / "new.sqlite")
