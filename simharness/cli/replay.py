@@ -211,8 +211,9 @@ def _check(options: ReplayOptions, chosen: Sequence[str]) -> None:
     if several and (journal is not None or report is not None):
         raise ExperimentError("--journal and --report are about one replay: leave --seeds away")
     active = [name for name in chosen if find_policy(name).active]
-    if journal is not None and len(active) > 1:
-        raise ExperimentError(f"--journal is about one policy: give one of {', '.join(active)}")
+    if journal is not None and len(active) != 1:
+        given = f"give one of {', '.join(active)}" if active else f"{chosen[0]} decides nothing"
+        raise ExperimentError(f"--journal is about one policy: {given}")
     if options.settings and not active:
         raise ExperimentError(f"--set {options.settings[0]}: policy {chosen[0]} has no settings")
     outputs = {"--report": report, "--json": options.json_path, "--csv": options.csv_path}

@@ -132,6 +132,8 @@ class SnapshotBuilder:
             nodes=self._names(live) if running else (),
             allocation=None if shared is None else shared.allocation(live),
             demand=None if running else job.demand,
+            # As on Slurm, which tells the sizes of the nodes.
+            eligible_nodes=None if running or shared is None else shared.able_nodes(job.demand),
             blocked_by="" if running else self._admission.blocked_by(live),
             quotas=() if running else self._admission.quotas(live),
             node_equivalents=live.share * live.size if running and shared is not None else None,

@@ -19,6 +19,8 @@ WAITING_BEFORE_S = -1.0
 """When jobs are submitted that waited when the measured time began."""
 _RUNNING_BEFORE_S = -2.0
 """Jobs that ran then are submitted at the latest now: they come first."""
+_HIDDEN = frozenset({"user", "group"})
+"""The fields of a class of which no value is shown where names are hidden."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +118,8 @@ class _Loading:
             raise self._nothing_left()
         found.sort(key=lambda job: job.submit_s)
         if self.source.classes:
-            found = classify(found, self.source.classes)
+            hidden = () if self.source.salt is None else _HIDDEN
+            found = classify(found, self.source.classes, hidden=hidden)
         found = [self._finished(job) for job in found]
         workload = Workload(
             name=self.source.exports[0].name,

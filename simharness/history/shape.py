@@ -1,6 +1,6 @@
 """The machine of a history, and what each of its jobs takes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from makeway.adapters.slurm.accounting.jobs import AccountedRun
@@ -43,7 +43,7 @@ class MachineShape:
             return None
         if _WHOLE in self.known:
             return self._placed({_WHOLE: 1}, partition)
-        counted = {name: amount for name, amount in run.tres if self._counts(name)}
+        counted = {name: amount for name, amount in self._amounts(run) if self._counts(name)}
         nodes = max(1, run.node_count)
         demand = self._placed({name: -(-amount // nodes) for name, amount in counted.items()}, partition)
         if self.sharing.able_count(demand) < nodes:
@@ -54,9 +54,21 @@ class MachineShape:
         """Which part of a node a demand takes: the largest part of any resource of which a node has most."""
         return dominant_share(demand, self.reference)
 
+    def _amounts(self, run: AccountedRun) -> Iterable[tuple[str, int]]:
+        """What a run took, also without the types of its generic resources where the nodes have none."""
+        untyped = any(self._is_untyped(name) for name, _ in run.tres)
+        return Resources.with_totals(dict(run.tres)).amounts if untyped else run.tres
+
     def _counts(self, name: str) -> bool:
-        """Whether an amount is of interest: memory only where the machine gives it out."""
-        return name in self.known or name != MEMORY
+        """Whether an amount is of interest: memory only where the machine gives it out, a generic resource of
+        one type not where the machine has such resources without types.
+        """
+        return name in self.known or not (name == MEMORY or self._is_untyped(name))
+
+    def _is_untyped(self, name: str) -> bool:
+        """Whether the name has a type, such as `gres/gpu:a100`, and the machine has none of this resource."""
+        generic, colon, _ = name.partition(":")
+        return bool(colon) and generic in self.known and not any(f"{generic}:" in one for one in self.known)
 
     def _placed(self, amounts: dict[str, int], partition: str) -> Resources:
         seat = {_seat(partition): 1} if partition in self.partitioned else {}

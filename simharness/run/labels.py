@@ -15,8 +15,8 @@ def policy_labels(policies: Iterable[str]) -> dict[str, str]:
     """
     names = tuple(dict.fromkeys(policies))
     files = {name: Path(name).with_suffix("").parts for name in names if name.endswith(SUFFIX)}
-    plain = {name: name for name in names if name not in files}
-    return {name: plain.get(name) or _label(name, files, POLICIES.keys() | plain.keys()) for name in names}
+    taken = {name for name in names if name not in files} | POLICIES.keys()
+    return {name: _label(name, files, taken) if name in files else name for name in names}
 
 
 def _label(name: str, files: dict[str, tuple[str, ...]], taken: set[str]) -> str:

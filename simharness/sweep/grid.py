@@ -58,6 +58,11 @@ class GridPolicy(Section):
         return label
 
 
+def _as_mapping(policy: GridPolicy | str) -> GridPolicy:
+    """The policy with its settings. Whether there is such a policy is found out later."""
+    return GridPolicy.model_construct(name=policy) if isinstance(policy, str) else policy
+
+
 class GridSettings(Section):
     """What else may vary; every combination runs. Each value is a list."""
 
@@ -146,7 +151,7 @@ class Grid(Section):
     @property
     def labels(self) -> tuple[str, ...]:
         """What each policy is called in the results."""
-        chosen = [GridPolicy(name=one) if isinstance(one, str) else one for one in self.policies]
+        chosen = list(map(_as_mapping, self.policies))
         own = policy_labels(one.name for one in chosen if not one.label)
         return tuple(one.label or own[one.name] for one in chosen)
 
@@ -194,7 +199,7 @@ def _size_problems(grid: Grid) -> Iterator[Problem]:
 
 def _policy_problems(grid: Grid, path: Path) -> Iterator[Problem]:
     for place, one in enumerate(grid.policies):
-        chosen = GridPolicy(name=one) if isinstance(one, str) else one
+        chosen = _as_mapping(one)
         try:
             policy = find_policy(chosen.name, path.absolute().parent)
         except PolicyError as error:
@@ -251,7 +256,7 @@ def _cells(grid: Grid, folder: Path) -> Iterator[SweepCell]:
         _named_traces(grid, folder).items(), dict.fromkeys(grid.workloads), product(*lists), policies
     ):
         settings: Mapping[str, Any] = dict(zip(names, values, strict=True))
-        chosen = GridPolicy(name=policy) if isinstance(policy, str) else policy
+        chosen = _as_mapping(policy)
         name = str(folder / chosen.name) if chosen.name.endswith(SUFFIX) else chosen.name
         unit = settings["unit"]
         active = find_policy(name).active

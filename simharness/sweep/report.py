@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 NOTE = (
     "Ratios are geometric means over the pairs in which both values are above 0. Cases of one trace and seed "
     "(a draw) count as one value, their mean. An interval is the wider one of Student's t and the bootstrap, "
-    "both over draws. An asterisk: neither contains 0, or 1 for ratios. Seeds of one trace share its batch "
-    "jobs: the interval does not say how other traces would differ."
+    "both over draws. An asterisk: neither contains 0, or 1 for ratios. Seeds of one trace, but for "
+    "`sample`, share its batch jobs: the interval does not say how other traces would differ."
 )
 
 

@@ -1,6 +1,6 @@
 """Which jobs of a trace are urgent and which may be evicted, by queue, partition, user or group."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
@@ -58,17 +58,21 @@ def parse_class(text: str) -> ClassRule:
     return ClassRule(name=ClassName(name), field=field, values=wanted)
 
 
-def classify(jobs: Sequence[SimJob], rules: Sequence[ClassRule]) -> list[SimJob]:
+def classify(
+    jobs: Sequence[SimJob], rules: Sequence[ClassRule], *, hidden: Container[str] = ()
+) -> list[SimJob]:
     """The jobs with the classes that the rules give them; an urgent job is not evictable.
 
     With a rule for urgent jobs no other job is urgent; without one, those are that were before. With a rule
     for evictable jobs no other job may be evicted; without one, every job that is not urgent may.
 
+    `hidden`: the fields whose values the message of an error does not list.
+
     Raises:
         WorkloadError: a rule names a value that no job has.
     """
     for rule in rules:
-        _require_known(jobs, rule)
+        _require_known(jobs, rule, hidden)
     urgent = [rule for rule in rules if rule.name is ClassName.URGENT]
     evictable = [rule for rule in rules if rule.name is ClassName.EVICTABLE]
     found: list[SimJob] = []
@@ -87,15 +91,15 @@ def _with_urgency(job: SimJob, *, urgent: bool) -> SimJob:
     return replace(job.plain(), kind=JobKind.ON_DEMAND) if urgent else job.plain()
 
 
-def _require_known(jobs: Sequence[SimJob], rule: ClassRule) -> None:
+def _require_known(jobs: Sequence[SimJob], rule: ClassRule, hidden: Container[str]) -> None:
     known = {_FIELDS[rule.field](job) for job in jobs}
     missing = sorted(rule.values - known)
     if missing:
+        problem = f"--class {rule.name}:{rule.field}={missing[0]}: no job has this {rule.field}"
+        if rule.field in hidden:
+            raise WorkloadError(f"{problem}; accepted: one that a job has")
         listed = sorted(value for value in known if value)
         shown = ", ".join(listed[:_SHOWN]) + (
             f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
         )
-        raise WorkloadError(
-            f"--class {rule.name}:{rule.field}={missing[0]}: no job has this {rule.field}; "
-            f"the workload has {shown or 'none'}"
-        )
+        raise WorkloadError(f"{problem}; the workload has {shown or 'none'}")

@@ -39,6 +39,17 @@ class SharedMachine(SimMachine):
         self.nodes = SharedNodes(sharing)
         self.shared_scheduler = SharedScheduler(scheduler, self.nodes)
         self.scheduler = self.shared_scheduler
+        self._able: dict[Resources, frozenset[str] | None] = {}
+
+    def able_nodes(self, demand: Resources | None) -> frozenset[str] | None:
+        """The nodes that have as much when they are empty. None: all of them."""
+        if demand is None:
+            return None
+        if demand not in self._able:
+            pairs = zip(self.names.names, self.capacities, strict=True)
+            able = frozenset(name for name, capacity in pairs if capacity.covers(demand))
+            self._able[demand] = None if len(able) == len(self.capacities) else able
+        return self._able[demand]
 
     def allocation(self, live: JobRun) -> tuple[Resources, ...] | None:
         """What a job that asked for a demand holds on each of its nodes, the batch host first.

@@ -170,6 +170,8 @@ def test_a_journal_has_one_policy(makeway: Makeway, tmp_path: Path) -> None:
     both = ("--policy", "none", "--policy", "eviction", "--policy", "n-paa")
     line = makeway.refuses("replay", "sample", *both, "--journal", tmp_path / "new.sqlite")
     assert line == "makeway: error: --journal is about one policy: give one of eviction, n-paa"
+    line = makeway.refuses("replay", "sample", "--journal", tmp_path / "new.sqlite")
+    assert line == "makeway: error: --journal is about one policy: none decides nothing"
 
 
 def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path: Path) -> None:
@@ -192,10 +194,7 @@ def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path
             ["start_withn_s", "start_within_s"],
         ),
         (["replay", "sample", "--policy", "eviction", "--set", "step_s=-5"], ["step_s", "-5"]),
-        (
-            ["replay", "sample", "--policy", "eviction", "--set", "step_s=soon"],
-            ["--set step_s=soon: accepted: a number"],
-        ),
+        (["replay", "sample", "--policy", "eviction", "--set", "step_s=soon"], ["=soon: accepted: a number"]),
         (
             ["replay", "sample", "--policy", "eviction", "--set", "kills=3"],
             ["--set kills=3: accepted: late or at_once"],
@@ -205,7 +204,8 @@ def test_the_demo_tells_a_story_and_writes_its_report(makeway: Makeway, tmp_path
         (["replay", "sample", "--report", "nowhere/x.html"], ["--report", "there is no folder nowhere"]),
         (["replay", "sample", "--json", "nowhere/x.json"], ["--json", "there is no folder nowhere"]),
         (["replay", "sample", "--csv", "nowhere/x.csv"], ["--csv", "there is no folder nowhere"]),
-        (["replay", "sample", "--journal", "nowhere/x"], ["--journal", "there is no folder nowhere"]),
+        (["replay", "sample", "--policy", "eviction", "--journal", "nowhere/x"], ["no folder nowhere"]),
+        (["replay", "sample", "--policy", ""], ["unknown policy ''"]),
         (["demo", "--report", "nowhere/x.html"], ["--report", "there is no folder nowhere"]),
         (["replay", "sample", "--workload", "W9"], ["W9", "W1"]),
         (["replay", "sample", "--urgent", "1.5"], ["1.5"]),

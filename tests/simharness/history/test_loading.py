@@ -11,6 +11,7 @@ from makeway.simharness.history.loading import NO_LIMIT_S, PastPeriod, load_hist
 from makeway.simharness.history.source import HistoryError, HistorySource
 from makeway.simharness.workloads.classes import parse_class
 from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.synthesis import WorkloadError
 from tests.adapters.slurm.accounting.test_recorded import RECORDED
 
 HEADER = ";".join(NEEDED)
@@ -293,6 +294,33 @@ def test_what_cannot_be_used(source: HistorySource, change: dict[str, object], m
     source.exports[0].write_text(f"{HEADER}\n{URGENT}\n")
     with pytest.raises(HistoryError, match=message):
         load_history(replace(source, **change))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("total", ["gres/gpu=2,", ""])
+def test_types_of_gpus_do_not_count_on_a_machine_without_types(source: HistorySource, total: str) -> None:
+    held = f"billing=4,cpu=4,mem=3000M,{total}gres/gpu:a100=2,node=1"
+    taken = row(1, eligible=10, start=30, end=130, NNodes="1", AllocTRES=held)
+    options = (("cpu", 4), ("mem", 4000))
+    plain = load(replace(source, node=(*options, ("gres/gpu", 2))), taken, URGENT)
+    assert not plain.workload.impossible
+    assert jobs(plain)["1"].demand == Resources.of({"cpu": 4, "mem": 3000, "gres/gpu": 2})
+    typed = load(replace(source, node=(*options, ("gres/gpu:a100", 2))), taken, URGENT)
+    demand = jobs(typed)["1"].demand
+    assert demand is not None
+    assert demand.amount("gres/gpu:a100") == 2
+    other = load(replace(source, node=(*options, ("gres/gpu:t4", 2))), taken, URGENT)
+    assert other.workload.impossible == (("1", 1),)
+
+
+def test_hidden_names_are_not_in_a_complaint(source: HistorySource) -> None:
+    rows = row(1, eligible=10, start=30, end=130), URGENT
+    asked = replace(source, classes=(parse_class("urgent:user=zoe"),))
+    with pytest.raises(WorkloadError, match="the workload has bob"):
+        load(asked, *rows)
+    with pytest.raises(WorkloadError) as refused:
+        load(replace(asked, salt="key"), *rows)
+    assert "bob" not in str(refused.value)
+    assert str(refused.value).startswith("--class urgent:user=zoe: no job has this user; accepted: ")
 
 
 def test_the_file_and_the_line_are_named(source: HistorySource) -> None:

@@ -164,6 +164,7 @@ def test_every_problem_is_one_line_without_names_of_pydantic(tmp_path: Path) -> 
             "policies:\n- {name: eviction, settings: {kills: soon}}",
             ":2: policies.0.settings: kills=soon: accepted: late or at_once",
         ),
+        ("policies: [none, '']", ":1: policies.1: unknown policy '' "),
         ("policies: [none, none]", "policies: two are called none; accepted: a label of its own"),
         ("policies: [none]\nseed: 3", ":2: seed: unknown key; did you mean seeds"),
         ("policies: [none]\nseeds: 0", ":2: seeds: 0 is not accepted; accepted: how many seeds, from 1 to"),

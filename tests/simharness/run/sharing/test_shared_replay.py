@@ -32,16 +32,19 @@ def job(job_id: str, submit_s: float, cpus: int | None, *, nodes: int = 1, urgen
     return SimJob(job_id, submit_s, length_s, length_s, nodes, kind=kind, demand=demand)
 
 
-def replayed(policy: str, node_count: int, *jobs: SimJob) -> ReplayRecord:
+def replayed(
+    policy: str, node_count: int, *jobs: SimJob, capacities: tuple[Resources, ...] | None = None
+) -> ReplayRecord:
+    """A replay on nodes of eight CPUs, or with these capacities."""
     cluster = SimCluster(
         node_count,
         jobs,
         scheduler=SchedulerSettings(),
         storage=StorageSettings(),
-        sharing=SharingSettings(capacities=(Resources.of({"cpu": 8}),) * node_count),
+        sharing=SharingSettings(capacities=capacities or (Resources.of({"cpu": 8}),) * node_count),
         check=True,
     )
-    chosen = find_policy(POLICIES[policy])
+    chosen = find_policy(POLICIES.get(policy, policy))
     return Replay(cluster, chosen, chosen.config_type(), ReplaySettings()).run()
 
 
@@ -88,6 +91,19 @@ def test_an_urgent_job_of_whole_nodes_empties_its_nodes(policy: str) -> None:
     left, start_s = outcome(replayed(policy, 2, *jobs))
     assert start_s == 100.0
     assert left in ({"a"}, {"b", "c"})
+
+
+@pytest.mark.parametrize("policy", ["wcjs", "eviction", "youngest"])
+def test_nodes_that_lack_what_an_urgent_job_needs_are_not_held_for_it(policy: str) -> None:
+    """The idle node has no GPU. Held for the urgent job, it would be of no use, again and again."""
+    gpu = {"cpu": 8, "gres/gpu": 2}
+    running = replace(job("a", 0.0, 8), demand=Resources.of(gpu), node_count=1)
+    urgent = replace(job("u", 100.0, 1, urgent=True), demand=Resources.of({"cpu": 1, "gres/gpu": 1}))
+    record = replayed(policy, 2, running, urgent, capacities=(Resources.of({"cpu": 8}), Resources.of(gpu)))
+    left, start_s = outcome(record)
+    assert left == {"a"}
+    assert start_s is not None
+    assert start_s <= 1000.0
 
 
 @pytest.mark.shared
