@@ -240,7 +240,7 @@ def test_partitions_that_do_not_admit_the_job_do_not_count(
     [
         ("None", SMALL, True),
         ("SchedDefer", SMALL, True),
-        ("None", frozenset(), False),
+        ("None", frozenset[str](), False),
         ("PartitionTimeLimit", SMALL, False),
     ],
 )
