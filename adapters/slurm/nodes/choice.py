@@ -17,6 +17,9 @@ from makeway.adapters.slurm.resources.gpu_parts import GPU_PARTS
 from makeway.adapters.slurm.waiting.reasons import OF_PARTITION
 from makeway.policies.model import Resources
 
+_NOT_NAMED = ("None", "SchedDefer")
+"""How the reasons begin of a job at which Slurm has not looked since it was changed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
@@ -94,7 +97,7 @@ class UrgentWays:
             ask=lambda names, features: self._ask(replace(job, partitions=names, features=features)),
             takes=partial(self._takes, job),
             job_id=job.job_id,
-            may_be_refused=_may_be_refused(job),
+            may_be_refused=self._may_be_refused(job),
         )
         over = self._over_limits_in(job)
         open_to_it = tuple(name for name in job.partitions if name not in over) or job.partitions
@@ -169,6 +172,19 @@ class UrgentWays:
         best = max(fitting or range(len(each)), key=rank)
         return replace(each[best], admitted=bool(fitting) or not wish.may_be_refused)
 
+    def _may_be_refused(self, job: RawJob) -> bool:
+        """Whether a job may wait because no partition admits it. A QOS can override the limits of partitions;
+        then Slurm names another reason. Of a job in one partition, the reason is enough.
+
+        Once the job is bound to its hold, Slurm names no reason for some seconds. It had named another one
+        before: otherwise there would be no hold.
+        """
+        if len(job.partitions) == 1 or not job.reason.startswith((*_NOT_NAMED, *OF_PARTITION)):
+            return False
+        reach = self._reach()
+        hold = reach.own.get(job.job_id, frozenset()) & reach.held
+        return not (hold and job.reason.startswith(_NOT_NAMED))
+
     def _takes_jobs_like(self, job: RawJob, partition: str) -> bool:
         """Whether a partition takes jobs of the account, the QOS and the user of a job."""
         found = self._partitions.get(partition)
@@ -195,13 +211,6 @@ class UrgentWays:
         """Whether a partition admits a job of that time limit and size."""
         found = self._partitions.get(partition)
         return found is None or found.admits(limit_s, node_count)
-
-
-def _may_be_refused(job: RawJob) -> bool:
-    """Whether a job may wait because no partition admits it. A QOS can override the limits of partitions;
-    then Slurm names another reason. Of a job in one partition, the reason is enough.
-    """
-    return len(job.partitions) > 1 and job.reason.startswith(("None", "SchedDefer", *OF_PARTITION))
 
 
 def has_choice(partitions: tuple[str, ...], features: str) -> bool:

@@ -30,6 +30,10 @@ REFUSING = {
 LIMITS = {"small": "MaxTRESPerUser=mem=500", "short": "MaxWall=1"}
 """By the name of a QOS of a partition: a limit that such a job is over."""
 TAKING_NODES = {"n3", "n4"}
+BRIEF = ("brief", "brisk")
+"""Partitions whose jobs may last ten minutes, unless their QOS says otherwise."""
+OVERRIDING = "express"
+"""The QOS that does."""
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +48,7 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
             "PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
             "PartitionName=takes Nodes=n[3-4] MaxTime=INFINITE State=UP",
             *(f"PartitionName={name} Nodes=n[1-2] {why} State=UP" for name, why in REFUSING.items()),
+            *(f"PartitionName={name} Nodes=ALL MaxTime=10 State=UP" for name in BRIEF),
         ),
     )
     with accounted_cluster(spec, add_associations) as cluster:
@@ -51,11 +56,12 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
 
 
 def add_associations(accounting: Accounting) -> None:
-    cluster, qos = f"cluster={CLUSTER_NAME}", "qos=normal,long"
+    cluster, qos = f"cluster={CLUSTER_NAME}", f"qos=normal,long,{OVERRIDING}"
     accounting.manage("add", "qos", "long")
     for name, limit in LIMITS.items():
         accounting.manage("add", "qos", name)
         accounting.manage("modify", "qos", name, "set", limit)
+    accounting.manage("add", "qos", OVERRIDING, "flags=PartitionTimeLimit")
     for account in ("urgent", "saving"):
         accounting.manage("add", "account", account, cluster, qos)
         whose = (user_name(), f"account={account}", cluster, qos, "defaultqos=normal")
@@ -72,6 +78,21 @@ def test_the_jobs_of_the_partition_leave_that_takes_the_urgent_one(
     starts_on_the_held_nodes(story, daemon, urgent)
     (lender,) = story.lenders()
     assert story.nodes(urgent) <= TAKING_NODES
+    story.ends(urgent)
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)
+
+
+def test_a_job_is_served_whose_qos_overrides_the_limits_of_all_its_partitions(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """Its hold stays: once it is bound, Slurm does not say for some seconds why it waits."""
+    story.works(*[story.submit(SAVES, 1, "saving") for _ in range(4)])
+    daemon = start_daemon()
+    urgent = story.urgent_comes(1, f"--partition={','.join(BRIEF)}", f"--qos={OVERRIDING}")
+    starts_on_the_held_nodes(story, daemon, urgent)
+    (lender,) = story.lenders()
+    assert [command.action.verb for command in daemon.commands()].count("reserve") == 1
     story.ends(urgent)
     works_again(story, daemon, lender)
     nothing_is_left(story, daemon)

@@ -235,6 +235,25 @@ def test_partitions_that_do_not_admit_the_job_do_not_count(
     assert bool(asked.blocked_by) is not admitted
 
 
+@pytest.mark.parametrize(
+    ("reason", "held", "admitted"),
+    [
+        ("None", SMALL, True),
+        ("SchedDefer", SMALL, True),
+        ("None", frozenset[str](), False),
+        ("PartitionTimeLimit", SMALL, False),
+    ],
+)
+def test_a_job_in_its_hold_was_admitted_until_slurm_says_otherwise(
+    reason: str, held: frozenset[str], admitted: bool
+) -> None:
+    """Its QOS overrides the limits of both partitions. Slurm has not looked at it since it was bound."""
+    reach = Reach(own={PENDING.job_id: SMALL}, held=held)
+    job = replace(PENDING, partitions=("one", "brief"), limit_s=601.0, node_count=2, reason=reason)
+    asked = SnapshotResources(NODES, CHOICE).within(lambda: reach).asked(job, urgent=True)
+    assert asked.admitted is admitted
+
+
 NOT_ALL = (
     RawPartition(name="accounts", state="UP", admission=TakenJobs(allowed_accounts="physics,other")),
     RawPartition(name="denied", state="UP", admission=TakenJobs(denied_accounts="a")),
