@@ -99,6 +99,8 @@ class Controller:
     """What it gives to jobs in amounts."""
     superuser: bool = False
     """Whether makeway runs as root."""
+    has_database: bool = False
+    """Whether it keeps accounts in slurmdbd."""
     enforces_limits: bool = False
     """Whether the limits of QOS and associations hold."""
     starts_safely: bool = False
@@ -157,6 +159,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         release=release,
         counts=counting(settings),
         superuser=superuser,
+        has_database=settings.get("AccountingStorageType", "").endswith("slurmdbd"),
         enforces_limits=not enforced.isdisjoint({"limits", "safe"}),
         starts_safely="safe" in enforced,
         job_defaults=job_defaults(settings),
@@ -378,14 +381,10 @@ class SlurmClient:
         answered it; any other failure is the caller's to read. `take` and `until`: see `CommandRunner.run`;
         a command that has said `until` was answered.
         """
+        timeout_s, given = self._settings.timeout_s, environment or {}
         try:
             done = self._runner.run(
-                argv,
-                timeout_s=self._settings.timeout_s,
-                stdin=stdin,
-                environment=environment or {},
-                take=take,
-                until=until,
+                argv, timeout_s=timeout_s, stdin=stdin, environment=given, take=take, until=until
             )
             answered = done.returncode == 0 or (until and until in done.stderr)
             if not answered and isinstance(error := refusal(done), Unavailable):

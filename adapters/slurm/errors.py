@@ -96,6 +96,11 @@ def answered_oddly(error: AdapterError) -> bool:
     return _ODD_ANSWER in str(error)
 
 
+def waits_for_database(error: AdapterError) -> bool:
+    """Whether slurmctld lacks a number that only slurmdbd gives."""
+    return "the DB index is being set" in str(error)
+
+
 def from_scrontab(error: AdapterError) -> bool:
     """Whether a job was not changed because it is one of scrontab (24.11 as tried)."""
     return "Cannot modify scrontab jobs" in str(error)

@@ -1,13 +1,14 @@
 """A running job is left some of its nodes.
 
-Slurm 22.05.8 without slurmdbd shrinks a job once. Another time it waits three seconds for a number that only
-the database gives, and then sends an answer that scontrol does not expect ("Unexpected message received").
-The job keeps its nodes. Tried on 2026-11-27; 24.11 and 26.05 shrink such a job again.
+Slurm 22.05.8 without slurmdbd shrinks a job once. Another time it waits some seconds for a number that only
+the database gives. Then it asks to be asked again ("the DB index is being set"), or sends an answer that
+scontrol does not expect ("Unexpected message received"). The job keeps its nodes. Tried on 2026-11-27; 24.11
+and 26.05 shrink such a job again.
 """
 
 from makeway.adapters.protocol import Rejected, Unavailable
 from makeway.adapters.slurm.access import SlurmClient
-from makeway.adapters.slurm.errors import answered_oddly
+from makeway.adapters.slurm.errors import answered_oddly, waits_for_database
 from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
 from makeway.policies.model import Shrink
@@ -22,8 +23,9 @@ def shrink_to(
     """
     try:
         taken.take(job, action, keep_nodes=action.keep_nodes, limit_min=limit_min)
-    except Unavailable as error:
-        if not answered_oddly(error):
+    except (Rejected, Unavailable) as error:
+        waits_for_ever = waits_for_database(error) and not client.known().has_database
+        if not (answered_oddly(error) or waits_for_ever):
             raise
         if set(client.running(job.job_id, action.run).nodes) != set(action.keep_nodes):
             why = "22.05 without slurmdbd does so if it has shrunk the job before"

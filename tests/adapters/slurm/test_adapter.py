@@ -289,6 +289,7 @@ def test_a_shrink_that_is_done_is_not_done_again() -> None:
 def test_a_refusal_keeps_slurm_s_words() -> None:
     later = "Job update not available right now, the DB index is being set, try again in a bit for job 17"
     slurm = FakeSlurm(RUNNING, script=((1, "", later), (1, "", "Invalid node name specified for job 17")))
+    slurm.settings["AccountingStorageType"] = "accounting_storage/slurmdbd"
     adapter = adapter_of(slurm)
     with pytest.raises(Rejected, match="try again in a bit") as refusal:
         adapter.apply(acts.shrink("17", keep_nodes=("n1",), walltime_s=7200))
