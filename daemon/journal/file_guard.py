@@ -63,7 +63,7 @@ def open_private(path: Path) -> int:
 
     Raises:
         JournalUnavailable: the file system is full, or not there yet.
-        JournalError: it cannot be opened, or another user owns it.
+        JournalError: it cannot be opened, is no regular file, or another user owns it.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
@@ -71,6 +71,9 @@ def open_private(path: Path) -> int:
         raise os_failure(path, error) from error
     try:
         found = os.fstat(descriptor)
+        # Other programs use such a file, like /dev/null: it is not closed to them.
+        if not stat.S_ISREG(found.st_mode):
+            raise JournalError(f"{path}: not a regular file: a journal needs a path of its own")
         if found.st_uid != os.geteuid():
             raise JournalError(
                 f"{path}: owned by user {found.st_uid}, and the daemon is user {os.geteuid()}: chown it"

@@ -81,6 +81,15 @@ def test_a_folder_into_which_others_can_write_is_refused(path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_is_no_regular_file_is_refused_and_stays_as_it_is(path: Path) -> None:
+    """As root, makeway would else close /dev/null to all other users."""
+    os.mkfifo(path)
+    path.chmod(0o666)
+    with pytest.raises(JournalError, match="not a regular file"):
+        file_guard.make_private(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666
+
+
 def test_a_file_of_another_user_is_refused(path: Path) -> None:
     path.touch()
     os.chown(path, 12_345, -1)
