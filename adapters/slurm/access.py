@@ -12,6 +12,7 @@ from math import inf
 from makeway.adapters.command import SEARCH_PATH, CommandRunner, CompletedCommand, Runner
 from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Rejected, Unavailable, Unreadable
 from makeway.adapters.slurm import build, parse
+from makeway.adapters.slurm.entitlement.known_names import has_database
 from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.errors import refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
@@ -100,7 +101,7 @@ class Controller:
     superuser: bool = False
     """Whether makeway runs as root."""
     has_database: bool = False
-    """Whether it keeps accounts in slurmdbd."""
+    """See `known_names.has_database`."""
     enforces_limits: bool = False
     """Whether the limits of QOS and associations hold."""
     starts_safely: bool = False
@@ -159,7 +160,7 @@ def known_from(done: CompletedCommand, *, superuser: bool, instance: str | None 
         release=release,
         counts=counting(settings),
         superuser=superuser,
-        has_database=settings.get("AccountingStorageType", "").endswith("slurmdbd"),
+        has_database=has_database(settings),
         enforces_limits=not enforced.isdisjoint({"limits", "safe"}),
         starts_safely="safe" in enforced,
         job_defaults=job_defaults(settings),

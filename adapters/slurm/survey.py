@@ -17,7 +17,12 @@ from makeway.adapters.site.checks import NO_NAMES, SettingNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import new_token, runner_of
-from makeway.adapters.slurm.entitlement.known_names import ASSOC_MGR_STATE, known_names, qos_names
+from makeway.adapters.slurm.entitlement.known_names import (
+    ASSOC_MGR_STATE,
+    has_database,
+    known_names,
+    qos_names,
+)
 from makeway.adapters.slurm.entitlement.several_qos import with_counting_qos
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.leaving.requeues import goes_back
@@ -116,7 +121,7 @@ class Survey:
     @property
     def has_accounting(self) -> bool:
         """Whether Slurm has a database of users, accounts and QOS."""
-        return self.settings.get("AccountingStorageType", "").endswith("slurmdbd")
+        return has_database(self.settings)
 
     def parameters(self, name: str) -> Mapping[str, str]:
         """The parts of a setting such as SchedulerParameters, by their names; empty for one without a
@@ -209,7 +214,7 @@ def privilege(user_id: int, user: str, settings: Mapping[str, str], users: str) 
         return Privilege.ROOT
     if settings.get("SlurmUser", "").endswith(f"({user_id})"):
         return Privilege.SLURM_USER
-    if not settings.get("AccountingStorageType", "").endswith("slurmdbd"):
+    if not has_database(settings):
         return Privilege.NONE  # levels are a matter of accounting
     # slurmctld looks the level up by the number, which its own machine has for the name.
     level = rf"^UserName=.*\({user_id}\) DefAccount=.*\bAdminLevel=(\w+)"

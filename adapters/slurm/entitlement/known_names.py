@@ -2,6 +2,7 @@
 
 import pwd
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from makeway.adapters.command import Runner
@@ -10,6 +11,14 @@ from makeway.adapters.slurm.settings import SlurmSettings
 
 ASSOC_MGR_STATE = "Current Association Manager state"
 """What `scontrol show assoc_mgr` begins with."""
+
+
+def has_database(settings: Mapping[str, str]) -> bool:
+    """Whether Slurm has a database of users, accounts and QOS.
+
+    `settings`: what `scontrol show config` says.
+    """
+    return settings.get("AccountingStorageType", "").endswith("slurmdbd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

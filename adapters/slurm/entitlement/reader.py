@@ -17,6 +17,7 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm import parse
 from makeway.adapters.slurm.access import SlurmClient
 from makeway.adapters.slurm.entitlement import ways
+from makeway.adapters.slurm.entitlement.known_names import has_database
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.settings import SlurmSettings
 
@@ -104,7 +105,7 @@ class SlurmEntitlements:
         shown = self._done(("scontrol", "--all", "--oneliner", "show", "partition")).stdout
         groups = self._groups(user)
         doors = [door for door in ways.partitions(shown.splitlines()) if door.opens(groups)]
-        if not settings.get("AccountingStorageType", "").endswith("slurmdbd"):
+        if not has_database(settings):
             return ways.ways(doors, (), {}, {}, enforced=frozenset())
         cluster = settings.get("ClusterName", "")
         of_user = self._sacctmgr(

@@ -1,7 +1,8 @@
-"""Cloud nodes that sleep, which slurmctld before 24.11 shows to nobody (unless PrivateData has `cloud`).
+"""Cloud nodes that slurmctld hides while they sleep: before 24.11, unless PrivateData has `cloud`.
 
-A job that starts has them before Slurm begins to wake them, for as long as ResumeRate lets it wait. A hold
-has them from when they have fallen asleep in it."""
+A job may have hidden nodes: it gets them before Slurm begins to wake them, and ResumeRate says how long that
+takes. A hold may have them, too: nodes can fall asleep in it.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

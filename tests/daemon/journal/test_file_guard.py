@@ -82,7 +82,7 @@ def test_a_folder_into_which_others_can_write_is_refused(path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
 def test_what_is_no_regular_file_is_refused_and_stays_as_it_is(path: Path) -> None:
-    """As root, makeway would else close /dev/null to all other users."""
+    """Otherwise makeway, as root, would close /dev/null to all other users."""
     os.mkfifo(path)
     path.chmod(0o666)
     with pytest.raises(JournalError, match="not a regular file"):

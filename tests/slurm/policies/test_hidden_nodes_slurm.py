@@ -1,4 +1,4 @@
-"""Cloud nodes that sleep, which slurmctld shows to nobody. This real Slurm wakes one of them a minute."""
+"""Cloud nodes that slurmctld hides while they sleep. This real Slurm wakes one of them a minute."""
 
 import shutil
 import tempfile
@@ -16,10 +16,10 @@ from tests.slurm.policies.test_sleeping_slurm import (
     RESUME_TIMEOUT_S,
     WAKE,
     fill_the_others,
+    no_further_job_leaves,
     requeued,
 )
-from tests.slurm.support.neighbours import MORE_CYCLES
-from tests.slurm.support.story import SAVES_WHEN_TOLD, Story, await_start, nothing_is_left, works_again
+from tests.slurm.support.story import Story, await_start, nothing_is_left, works_again
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
@@ -83,20 +83,7 @@ def falls_asleep(story: Story) -> None:
 def test_no_further_job_leaves_if_nodes_of_the_hold_are_not_shown_any_more(
     story: Story, start_daemon: StartDaemon
 ) -> None:
-    fill_the_others(story, SAVES_WHEN_TOLD)
-    daemon = start_daemon(start_within_s=RESUME_TIMEOUT_S + 300.0)
-    urgent = story.urgent_comes(4)
-    await_that("a worker is to save", lambda: daemon.signals() == 1, story.explain(daemon))
-    falls_asleep(story)
-    cycles = daemon.status()["cycles"]
-    await_that("more cycles pass", lambda: daemon.status()["cycles"] >= cycles + MORE_CYCLES, daemon.log)
-    story.may_save()
-    await_start(story, daemon, urgent)
-    (left,) = requeued(daemon)
-    assert (daemon.signals(), story.nodes(urgent) > PAIR) == (1, True)
-    story.ends(urgent)
-    works_again(story, daemon, left)
-    nothing_is_left(story, daemon)
+    no_further_job_leaves(story, start_daemon, falls_asleep)
 
 
 def test_an_urgent_job_is_served_while_another_job_waits_for_nodes_that_are_not_shown(

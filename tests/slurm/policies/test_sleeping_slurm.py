@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -94,6 +94,26 @@ def fill_the_others(story: Story, script: str = SAVES) -> None:
     await_that("every worker works", lambda: all(len(story.steps(one)) > 1 for one in story.workers))
 
 
+def no_further_job_leaves(
+    story: Story, start_daemon: StartDaemon, falls_asleep: Callable[[Story], None]
+) -> None:
+    """Two nodes of a hold fall asleep while the one job that leaves saves."""
+    fill_the_others(story, SAVES_WHEN_TOLD)
+    daemon = start_daemon(start_within_s=RESUME_TIMEOUT_S + 300.0)
+    urgent = story.urgent_comes(4)
+    await_that("a worker is to save", lambda: daemon.signals() == 1, story.explain(daemon))
+    falls_asleep(story)
+    cycles = daemon.status()["cycles"]
+    await_that("more cycles pass", lambda: daemon.status()["cycles"] >= cycles + MORE_CYCLES, daemon.log)
+    story.may_save()
+    await_start(story, daemon, urgent)
+    (left,) = requeued(daemon)
+    assert (daemon.signals(), story.nodes(urgent) > PAIR) == (1, True)
+    story.ends(urgent)
+    works_again(story, daemon, left)
+    nothing_is_left(story, daemon)
+
+
 def test_only_as_many_jobs_leave_as_are_missing_with_the_nodes_that_sleep(
     story: Story, start_daemon: StartDaemon, programs: Path
 ) -> None:
@@ -114,17 +134,4 @@ def test_only_as_many_jobs_leave_as_are_missing_with_the_nodes_that_sleep(
 def test_no_further_job_leaves_if_nodes_fall_asleep_in_their_hold(
     story: Story, start_daemon: StartDaemon
 ) -> None:
-    fill_the_others(story, SAVES_WHEN_TOLD)
-    daemon = start_daemon(start_within_s=RESUME_TIMEOUT_S + 300.0)
-    urgent = story.urgent_comes(4)
-    await_that("a worker is to save", lambda: daemon.signals() == 1, story.explain(daemon))
-    falls_asleep(story)
-    cycles = daemon.status()["cycles"]
-    await_that("more cycles pass", lambda: daemon.status()["cycles"] >= cycles + MORE_CYCLES, daemon.log)
-    story.may_save()
-    await_start(story, daemon, urgent)
-    (left,) = requeued(daemon)
-    assert (daemon.signals(), story.nodes(urgent) > PAIR) == (1, True)
-    story.ends(urgent)
-    works_again(story, daemon, left)
-    nothing_is_left(story, daemon)
+    no_further_job_leaves(story, start_daemon, falls_asleep)
