@@ -6,7 +6,7 @@ once is stored (see `common.cache`).
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +16,7 @@ import click
 
 from makeway.daemon.errors import UserError, printable
 from makeway.simharness.cli.options import NAMED_FILE, CommandT, cache_options, with_options
+from makeway.simharness.cli.terminal import counter
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -209,6 +210,7 @@ def run_all(
     label: str,
     cache: "ResultCache | None" = None,
     named: Callable[[TrialT], str] | None = None,
+    spread: "Callable[[Sequence[TrialT]], Iterator[tuple[int, ResultT | Failure]]] | None" = None,
 ) -> list[ResultT]:
     """The result of every trial, in their order, with a bar that counts them.
 
@@ -220,37 +222,43 @@ def run_all(
         label: what the bar says.
         cache: where results are kept, as soon as they are there, and looked for first. None: nowhere.
         named: what a trial is called: the others go on after one that fails. None: the first failure ends it.
+        spread: computes the trials that have no result, and keeps theirs. None: `workers` processes do.
 
     Raises:
         Interrupted: by Ctrl-C. What is finished is in it, and in the cache.
         TrialsFailed: with `named`, after the others. The same holds.
     """
-    from makeway.simharness.cli.terminal import counter
-    from makeway.simharness.run.workers import Attempts, Failure, spread
+    from makeway.simharness.run import workers as processes
 
     kept = None if cache is None else cache.of(work)
     results = _kept(trials, label, cache, kept) if cache and kept else {}
     missing = [index for index in range(len(trials)) if index not in results]
-    failed, tried = dict[int, str](), work if named is None else Attempts(work)
+    failed, tried = dict[int, str](), work if named is None else processes.Attempts(work)
+    asked = [trials[index] for index in missing]
     try:
         with counter(label, len(trials)) as advance:
             advance(len(results))
-            for position, result in spread(tried, [trials[index] for index in missing], workers):
+            for position, result in spread(asked) if spread else processes.spread(tried, asked, workers):
                 index = missing[position]
-                if named is not None and isinstance(result, Failure):
+                if named is not None and isinstance(result, processes.Failure):
                     failed[index] = _reported(named(trials[index]), result)
-                elif not isinstance(result, Failure):
+                elif not isinstance(result, processes.Failure):
                     results[index] = result
-                    if kept is not None:
+                    if kept is not None and spread is None:
                         kept.put(trials[index], result)
                 advance(1)
     except KeyboardInterrupt as interrupt:
         kept_in = f" and kept in {cache.directory}; the same command goes on from there" if cache else ""
         click.echo(f"interrupted: {len(results)} of {len(trials)} {label} are finished{kept_in}", err=True)
         raise Interrupted(results) from interrupt
+    return _in_order(results, failed, label)
+
+
+def _in_order(results: Mapping[int, ResultT], failed: Mapping[int, str], label: str) -> list[ResultT]:
+    """The results in the order of their trials. Raises `TrialsFailed` if some failed."""
     if failed:
         raise TrialsFailed(failed, results, label)
-    return [results[index] for index in range(len(trials))]
+    return [results[index] for index in range(len(results))]
 
 
 def _reported(name: str, failure: "Failure") -> str:

@@ -1,0 +1,117 @@
+"""What a task of a sweep on a Slurm computes, and what goes on after a signal."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.errors import UserError
+from makeway.simharness.papers.common.cache import ResultCache
+from makeway.simharness.run.workers import Failure
+from makeway.simharness.sweep.slurm_array import USUAL, sbatch_options
+from makeway.simharness.sweep.slurm_task import INTERRUPTIONS, ArrayTask
+
+STOPS: set[int] = set()
+"""The trials in which the signal comes."""
+COMPUTED: list[int] = []
+"""The trials that were begun."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A number; odd ones fail."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Half:
+    """Half a number."""
+
+    number: int
+
+
+class Signalled(BaseException):
+    """What submitit does once the task is stored: the program ends."""
+
+
+def halve(trial: Trial) -> Half:
+    COMPUTED.append(trial.number)
+    if trial.number in STOPS:
+        raise Signalled
+    if trial.number % 2:
+        raise UserError("odd")
+    return Half(trial.number // 2)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ResultCache:
+    STOPS.clear()
+    COMPUTED.clear()
+    return ResultCache(directory=tmp_path, traces=())
+
+
+def task(cache: ResultCache, *numbers: int) -> ArrayTask[Trial, Half]:
+    return ArrayTask(halve, cache, {10 + number: Trial(number) for number in numbers})
+
+
+def test_results_are_kept_and_failures_are_told(cache: ResultCache) -> None:
+    assert task(cache, 2, 3, 4)() == {13: Failure("odd")}
+    kept = cache.of(halve)
+    assert [kept.get(Trial(number)) for number in (2, 3, 4)] == [(Half(1),), None, (Half(2),)]
+
+
+def test_what_is_kept_is_not_computed_again(cache: ResultCache) -> None:
+    task(cache, 2)()
+    task(cache, 2, 4)()
+    assert COMPUTED == [2, 4]
+
+
+def test_a_trial_that_never_comes_to_its_end_fails_and_the_others_go_on(cache: ResultCache) -> None:
+    pytest.importorskip("submitit", reason="submitit is not installed")
+    STOPS.add(4)
+    going = task(cache, 2, 4, 6)
+    for _ in range(INTERRUPTIONS):
+        with pytest.raises(Signalled):
+            going()
+        going = going.checkpoint().function  # type: ignore[assignment]
+    assert going() == {14: Failure("it was interrupted 5 times; a longer --sbatch time=MINUTES may help")}
+    assert COMPUTED.count(4) == INTERRUPTIONS
+    assert sorted(set(COMPUTED)) == [2, 4, 6]
+
+
+def test_a_signal_between_two_trials_is_no_interruption_of_one(cache: ResultCache) -> None:
+    pytest.importorskip("submitit", reason="submitit is not installed")
+    going = task(cache, 2)
+    for _ in range(INTERRUPTIONS):
+        going.checkpoint()
+    assert going() == {}
+    assert COMPUTED == [2]
+
+
+def test_options_of_sbatch_replace_the_usual_ones() -> None:
+    assert sbatch_options(()) == USUAL
+    given = sbatch_options(("partition=short,long", "--time=2:00:00", "exclusive", "comment=a=b c"))
+    assert given == {
+        **USUAL,
+        "partition": "short,long",
+        "time": "2:00:00",
+        "exclusive": True,
+        "comment": "a=b c",
+    }
+
+
+@pytest.mark.parametrize(
+    "option", ["", "-p short", "Partition=x", "time=", "time=1\n#SBATCH --array=3", "a=1"]
+)
+def test_what_is_no_option_of_sbatch(option: str) -> None:
+    with pytest.raises(UserError, match="no option of sbatch; accepted: a long name, with = and its value"):
+        sbatch_options((option,))
+
+
+@pytest.mark.parametrize(
+    "option", ["array=0-3", "--output=x", "requeue", "no-requeue", "wrap=true", "signal=USR1"]
+)
+def test_options_that_a_sweep_gives_itself(option: str) -> None:
+    with pytest.raises(UserError, match="does not go with a sweep; accepted: other options"):
+        sbatch_options((option,))
