@@ -53,7 +53,9 @@ _SIGNAL_S = 90
 _TIMEOUTS = 1_000_000
 """How often submitit requeues a task whose time is over; a task ends of itself, see `INTERRUPTIONS`."""
 LOOK_S = 1.0
-"""How often the sweep looks for results, in seconds."""
+"""How often the sweep looks for results, in seconds; less often where that takes long."""
+_RESTS = 20.0
+"""How many times longer than a look the pause after it is at least."""
 ASK_S = 5.0
 """How often it asks which tasks are left, in seconds."""
 LATE_S = 10.0
@@ -167,11 +169,15 @@ class SlurmArray:
         tasks = self._submitted(work, cache, trials)
         missing, ended, asked_s = set(range(len(trials))), dict[str, float](), time.monotonic()
         left: frozenset[str] | None = None
+        look_s = LOOK_S
         while missing:
-            time.sleep(LOOK_S)
+            time.sleep(look_s)
             if time.monotonic() - asked_s >= ASK_S:
                 left, asked_s = self._left(tasks[0].job_id), time.monotonic()
-            for name in names.keys() & _listed(kept.directory):
+            began_s = time.monotonic()
+            listed = _listed(kept.directory)
+            look_s = max(LOOK_S, _RESTS * (time.monotonic() - began_s))
+            for name in names.keys() & listed:
                 if (found := kept.get(trials[place := names.pop(name)])) is not None:
                     missing.discard(place)
                     yield place, found[0]
@@ -350,7 +356,9 @@ def _ended_by_signals() -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    # Under nohup, SIGHUP is ignored, and stays so.
+    numbers = (one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN)
+    before = {number: signal.signal(number, end) for number in numbers}
     try:
         yield
     finally:

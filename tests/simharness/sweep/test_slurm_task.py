@@ -1,5 +1,7 @@
 """What a task of a sweep on a Slurm computes, and what goes on after a signal."""
 
+import signal
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 from makeway.daemon.errors import UserError
 from makeway.simharness.papers.common.cache import ResultCache
 from makeway.simharness.run.workers import Failure
-from makeway.simharness.sweep.slurm_array import USUAL, sbatch_options
+from makeway.simharness.sweep.slurm_array import USUAL, sbatch_options, slurm_array
 from makeway.simharness.sweep.slurm_task import INTERRUPTIONS, ArrayTask
 
 STOPS: set[int] = set()
@@ -87,6 +89,21 @@ def test_a_signal_between_two_trials_is_no_interruption_of_one(cache: ResultCach
         going.checkpoint()
     assert going() == {}
     assert COMPUTED == [2]
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_hangup_ends_a_sweep_unless_it_is_ignored_as_under_nohup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: bool
+) -> None:
+    pytest.importorskip("submitit", reason="submitit is not installed")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
+    try:
+        with pytest.raises(SystemExit) if not ignored else nullcontext(), slurm_array(tmp_path, 1, USUAL):
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is (signal.SIG_IGN if ignored else signal.SIG_DFL)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_options_of_sbatch_replace_the_usual_ones() -> None:

@@ -190,7 +190,7 @@ def test_the_array_ends_with_the_sweep_and_a_second_one_does_not_begin_beside_it
     assert queue(world) == {job_id}
     world.cluster.run("scancel", job_id)
     await_that("no job is left", lambda: not queue(world))
-    for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+    for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)):
         (patient / "task-0-restarts-0").unlink(missing_ok=True)
         ended = sweep("--slurm", "--jobs", "2")
         await_that("a task computes", arrived(patient, "0"))
