@@ -1,6 +1,7 @@
 """The commands `sweep` and `compare`: many replays, and what their results say."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,7 +109,7 @@ def _cells_folder(folder: Path) -> "ResultCache":
 
     if not folder.parent.is_dir():
         raise UserError(f"--cells {folder}: there is no folder {folder.parent}; make it first")
-    cache = ResultCache(directory=folder.absolute(), option="--cells", bypass=None)
+    cache = ResultCache(directory=folder, option="--cells", bypass=None)
     cache.require()
     return cache
 
@@ -132,7 +133,8 @@ def _on_slurm(
     from makeway.simharness.sweep.cell import SweepCell, run_cell
     from makeway.simharness.sweep.slurm_array import TASKS, slurm_array
 
-    with slurm_array(cache.directory / "slurm", tasks or TASKS, options) as array:
+    shared = replace(cache, directory=cache.directory.absolute())
+    with slurm_array(shared.directory / "slurm", tasks or TASKS, options) as array:
         return run_all(
             run_cell,
             cells,
@@ -140,7 +142,7 @@ def _on_slurm(
             label="cells",
             cache=cache,
             named=SweepCell.described,
-            spread=lambda missing: array.spread(run_cell, cache, missing),
+            spread=lambda missing: array.spread(run_cell, shared, missing),
         )
 
 

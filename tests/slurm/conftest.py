@@ -17,9 +17,10 @@ from tests.slurm.support.story import Story
 from tests.slurm.support.world import SlurmWorld, slurm_settings
 
 _LONGEST = (
-    *("controller_deaths", "stories", "history", "gpu_parts", "least_price", "sharing", "limits", "cycle"),
-    *("het_jobs", "deaths", "job_helper", "devcluster", "conformance", "snapshot", "journal_deleted"),
-    *("shared_nodes", "in_vain", "swarm", "leader", "completing"),
+    *("controller_deaths", "special_jobs", "gpu_parts", "stories", "history", "limits", "het_jobs"),
+    *("shared_nodes", "refuse", "hidden_nodes", "least_price", "completing", "job_helper", "left_alone"),
+    *("sharing", "in_vain", "swarm", "sweep", "range", "sleeping", "conformance", "deaths", "cycle"),
+    *("devcluster", "snapshot", "journal_deleted", "leader"),
 )
 """Parts of the names of the files that take longest. They come first, so that no worker ends with one."""
 

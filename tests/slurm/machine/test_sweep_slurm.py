@@ -76,10 +76,11 @@ def sweep(world: SlurmWorld, tmp_path: Path) -> Iterator[Sweep]:
     started: list[subprocess.Popen[str]] = []
 
     def start(*options: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "makeway.daemon.cli.main", "sweep", "grid.yaml", *options]
+        # The tests themselves may run under nohup.
+        program = ["env", "--default-signal=HUP", sys.executable, "-m", "makeway.daemon.cli.main"]
         started.append(
             subprocess.Popen(
-                command,
+                [*program, "sweep", "grid.yaml", *options],
                 cwd=tmp_path,
                 env={**os.environ, **world.cluster.runner.environment},
                 stdout=subprocess.PIPE,
