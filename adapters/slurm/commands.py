@@ -41,6 +41,9 @@ from makeway.policies.model import (
 )
 
 _GRANTED = re.compile(r"Granted job allocation (\d+)")
+_QUEUE_FULL = "job queue full, sleeping and retrying"
+"""What salloc says when slurmctld has MaxJobCount jobs. It tries again for two minutes: it is ended instead.
+"""
 _LONGEST_DELAY_S = 600.0
 """A requeue delays the next start by less, in seconds: by `cred_expire` of AuthInfo, 120 s by default."""
 _HELD = ("JobHeldUser", "JobHeldAdmin", "job_requeued_in_held_state", "launch_failed_requeued_held")
@@ -354,7 +357,9 @@ class SlurmCommands:
 
     def _allocate(self, job: RawJob, nodes: tuple[str, ...], reservation: str | None) -> str:
         command = build.allocate_expander(job, nodes, reservation=reservation)
-        done = self._client.change(command)
+        done = self._client.change(command, until=_QUEUE_FULL)
+        if _QUEUE_FULL in done.stderr:
+            raise Rejected(f"salloc: {done.words}")
         if done.returncode != 0:
             raise refusal(done)
         granted = _GRANTED.search(done.stderr + done.stdout)

@@ -70,6 +70,18 @@ def test_growth_for_which_there_are_no_nodes_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("as_root")
+def test_growth_on_a_cluster_that_takes_no_more_jobs_is_refused() -> None:
+    """salloc would try again for two minutes, in which makeway could do nothing."""
+    full = "salloc: error: Slurm job queue full, sleeping and retrying.\n"
+    slurm = FakeSlurm(RUNNING, script=(OK, (-9, "", full)))
+    with pytest.raises(Rejected, match="job queue full") as refused:
+        adapter_of(slurm).apply(acts.expand("17", nodes=("n3",), reservation="mw_1"))
+    assert not refused.value.retryable
+    assert slurm.acts == [build.admit("mw_1", "1000"), ALLOCATE]
+    assert [one for one in slurm.untils if one in full]
+
+
+@pytest.mark.usefixtures("as_root")
 def test_an_allocation_that_was_left_over_is_used() -> None:
     """Its maker died, or was not heard, between the allocation and the merge."""
     left = RUNNING | {"JobArrayID": "43", "Name": build.EXPANDER_NAME, "BatchFlag": "0", "NodeList": "n3"}
