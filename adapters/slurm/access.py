@@ -29,6 +29,7 @@ from makeway.adapters.slurm.nodes.states import WakeTimes, wake_times
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, JobDefaults, RawPartition, job_defaults
 from makeway.adapters.slurm.partitions.times import cluster_overtime_s
+from makeway.adapters.slurm.reader.alike import ListedJobs
 from makeway.adapters.slurm.reader.rows import JobReader
 from makeway.adapters.slurm.resources.counting import Counting, counting
 from makeway.adapters.slurm.settings import SlurmSettings
@@ -272,7 +273,7 @@ class SlurmClient:
             return None
         return QosRules.of(done.stdout.splitlines()) if done.returncode == 0 else None
 
-    def all_jobs(self) -> tuple[RawJob, ...]:
+    def all_jobs(self) -> ListedJobs:
         """All jobs that are not over. Those that are as they were the last time are the same objects."""
         fields, token, command = build.job_fields(self.known().release), new_token(), build.squeue()
         text = self._reader.begin(fields, token)

@@ -51,7 +51,7 @@ from makeway.adapters.slurm.translate import (
 )
 from makeway.adapters.slurm.waiting.eligibility import with_reserved_starts
 from makeway.adapters.slurm.waiting.federation import not_bindable
-from makeway.adapters.slurm.waiting.served import first_read, not_read, not_served
+from makeway.adapters.slurm.waiting.served import first_read, not_read, not_served, with_excluded_nodes
 from makeway.policies.model import (
     Action,
     Cluster,
@@ -138,8 +138,8 @@ class SlurmCliAdapter:
     def snapshot(self) -> Cluster:
         """The whole cluster at one instant, by two commands at most; `_first_read` may add a third."""
         first = self._first_read()
-        known, now_s = self._client.known(), self._now()
-        jobs = [with_counting_qos(job, self._settings.classes) for job in first.jobs if not over(job)]
+        known, now_s, raws = self._client.known(), self._now(), first.listed.with_others(self._is_urgent)
+        jobs = [with_counting_qos(job, self._settings.classes) for job in raws if not over(job)]
         read = self._read(jobs, first.cluster)
         prefix, wakes = known.capabilities.reservation_prefix, self._wakes(known, read.partitions)
         holds = hold_names(read.reservations, jobs, prefix)
@@ -150,7 +150,7 @@ class SlurmCliAdapter:
         leases = leases_among(read.reservations, prefix)
         others = [one for one in read.reservations if one.name not in leases]
         if known.release < build.KNOWS_EXCLUDED_NODES:
-            jobs = _with_excluded_nodes(jobs, read)
+            jobs = with_excluded_nodes(jobs, read.excluded)
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
         resources, rules = self._resources(read, jobs), PartitionRules.of(read.partitions, known.overtime_s)
         self._find_reach = partial(self._reach, jobs, read, rules, holds, resources, wakes, now_s)
@@ -375,9 +375,12 @@ class SlurmCliAdapter:
 
     def _waits_urgently(self, job: RawJob) -> bool:
         """Whether it is a waiting urgent job, of which squeue does not tell everything."""
-        if self._translated.has(job) or state(job) is not JobState.PENDING:
-            return False
-        found = job_class(job, self._settings.classes)
+        waits = state(job) is JobState.PENDING and not self._translated.has(job)
+        return waits and self._is_urgent(job)
+
+    def _is_urgent(self, job: RawJob) -> bool:
+        classes = self._settings.classes
+        found = job_class(with_counting_qos(job, classes), classes)
         return found is not None and found.kind is JobKind.ON_DEMAND
 
 
@@ -390,10 +393,3 @@ def _completed(
     if "partitions" not in sections:
         return cluster
     return replace(cluster, partitions=parse_cluster.partitions(sections["partitions"], command=command))
-
-
-def _with_excluded_nodes(jobs: Iterable[RawJob], read: _Read) -> list[RawJob]:
-    excluded = read.excluded
-    return [
-        replace(job, excluded_nodes=excluded[job.job_id]) if job.job_id in excluded else job for job in jobs
-    ]

@@ -106,7 +106,8 @@ def _question(
     job = cluster.jobs_by_id().get(options.like or "") if submitted is None else submitted
     if job is None:
         like = options.like or ""
-        parts = accepted_parts(like, cluster.jobs_by_id())
+        # A snapshot has not every waiting task of a long array.
+        parts = accepted_parts(like.partition("_")[0], cluster.jobs_by_id())
         raise UserError(f"--like: there is no job {printable(like)} that waits or runs{parts}")
     return question_like(
         job,

@@ -20,6 +20,7 @@ from makeway.adapters.slurm.parse_cluster import (
     reservation_of,
 )
 from makeway.adapters.slurm.partitions.times import partition_times
+from makeway.adapters.slurm.reader.alike import AlikeTasks, ListedJobs
 
 _RecordT = TypeVar("_RecordT")
 JOB_CELLS = (
@@ -54,7 +55,7 @@ class ClusterRecords:
 class Answer:
     """One whole answer."""
 
-    jobs: tuple[RawJob, ...]
+    listed: ListedJobs
     """Without what `HIDDEN` names."""
     asks_by_gpu: bool
     """Whether a job asks for memory or CPUs by GPU."""
@@ -78,11 +79,14 @@ class AnswerReader:
         known, self._known = self._known, {}
         jobs: list[RawJob] = []
         rows: dict[str, list[list[str]]] = {"node": [], "partition": [], "reservation": []}
-        line = b""
+        line, alike = b"", AlikeTasks(b'", "', 1, lambda line: _job(row_of(line)))
         try:
             if row_of(lines[-1]) != ["end", str(len(lines) - 1)]:
                 raise ValueError(f"{len(lines) - 1} rows, and it counts otherwise")
             for line in lines[:-1]:
+                if alike.is_other(line, 0, len(line)):
+                    continue
+                alike.keep(line)
                 job = known.get(line)
                 if job is None:
                     row = row_of(line)
@@ -91,7 +95,7 @@ class AnswerReader:
                         continue
                     if row[_BY_GPU] != "0":
                         self._by_gpu.add(line)
-                    job = job_of((*row[1:], *["N/A"] * len(HIDDEN)), JOB_CELLS + HIDDEN)
+                    job = _job(row)
                 self._known[line] = job
                 jobs.append(job)
             cluster = ClusterRecords(
@@ -104,7 +108,8 @@ class AnswerReader:
             message = f"pyslurm's helper wrote what cannot be read: {type(error).__name__}: {error}"
             raise Unreadable(message, command=("pyslurm",), text=line.decode("ascii", "replace")) from None
         self._by_gpu &= self._known.keys()
-        return Answer(jobs=tuple(jobs), asks_by_gpu=bool(self._by_gpu), cluster=cluster)
+        listed = ListedJobs(jobs=tuple(jobs), others=alike.others())
+        return Answer(listed=listed, asks_by_gpu=bool(self._by_gpu), cluster=cluster)
 
 
 def row_of(line: bytes) -> list[str]:
@@ -124,6 +129,10 @@ def _all(rows: list[list[str]], read: Callable[..., _RecordT]) -> tuple[_RecordT
     if not rows:
         raise ValueError("no node or no partition")
     return tuple(read(*row) for row in rows)
+
+
+def _job(row: list[str]) -> RawJob:
+    return job_of((*row[1:], *["N/A"] * len(HIDDEN)), JOB_CELLS + HIDDEN)
 
 
 def _node(*cells: str) -> RawNode:

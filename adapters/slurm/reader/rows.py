@@ -4,18 +4,25 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 
 from makeway.adapters.slurm.parse import RawJob, job_of
+from makeway.adapters.slurm.reader.alike import AlikeTasks, ListedJobs
 
 
 class RowReader:
     """Divides a text that comes in pieces into rows of `width` cells, each cell followed by `token`.
 
     Only the caller knows the token: a user who writes a new line begins no row.
+
+    Args:
+        token: what follows each cell.
+        width: how many cells a row has.
+        alike: what finds the rows that are left out. None: none are.
     """
 
-    def __init__(self, token: str, width: int) -> None:
+    def __init__(self, token: str, width: int, alike: AlikeTasks | None = None) -> None:
         self._token = token.encode()
         self._row_end = self._token + b"\n"
         self._width = width
+        self._alike = alike
         self._rest = bytearray()
         """The beginning of a row whose end has not come yet."""
         self._seen = 0
@@ -32,6 +39,9 @@ class RowReader:
         text += piece
         begin, seek = 0, self._seen
         while (end := text.find(self._row_end, seek)) >= 0:
+            if self._alike is not None and self._alike.is_other(text, begin, end):
+                begin = seek = end + len(self._row_end)
+                continue
             row = text[begin:end]
             count = row.count(self._token) + 1
             if count > self._width:
@@ -39,6 +49,8 @@ class RowReader:
                 return
             seek = end + len(self._row_end)
             if count == self._width:
+                if self._alike is not None:
+                    self._alike.keep(row)
                 yield row
                 begin = seek
             # Else the next cell begins with a new line that a user wrote.
@@ -66,7 +78,7 @@ class JobReader:
         """Begin to read what squeue prints with `fields`, each followed by `token`."""
         return JobText(self._known, fields, token)
 
-    def jobs(self, text: "JobText") -> tuple[RawJob, ...]:
+    def jobs(self, text: "JobText") -> ListedJobs:
         """The jobs of a text that has come to its end. Raises KeyError or ValueError if it cannot be read."""
         self._known = {}
         found, self._known = text.jobs()
@@ -80,7 +92,8 @@ class JobText:
         self._known = known
         self._fields = fields
         self._token = token
-        self._rows = RowReader(token, len(fields))
+        self._alike = AlikeTasks(token.encode(), fields.index("JobArrayID"), self._job_of)
+        self._rows = RowReader(token, len(fields), self._alike)
         self._keys: list[bytes] = []
         self._found: list[RawJob | bytes] = []
 
@@ -95,17 +108,19 @@ class JobText:
             job = None if unsafe else self._known.get(self._keys[-1])
             self._found.append(job or (bytes(row) if unsafe else short))
 
-    def jobs(self) -> tuple[tuple[RawJob, ...], Mapping[bytes, RawJob]]:
+    def jobs(self) -> tuple[ListedJobs, Mapping[bytes, RawJob]]:
         """The jobs, and the same by what they were read from. Raises KeyError or ValueError if the text
         cannot be read.
         """
         self._rows.end()
         jobs: list[RawJob] = []
         for number, row in enumerate(self._found):
-            job = row if isinstance(row, RawJob) else self._job(row.decode("utf-8", "surrogateescape"))
+            job = row if isinstance(row, RawJob) else self._job_of(row)
             self._found[number] = job  # its text is no longer kept
             jobs.append(job)
-        return tuple(jobs), dict(zip(self._keys, jobs, strict=True))
+        listed = ListedJobs(jobs=tuple(jobs), others=self._alike.others())
+        return listed, dict(zip(self._keys, jobs, strict=True))
 
-    def _job(self, row: str) -> RawJob:
-        return job_of(row.split(self._token if self._token in row else "\0"), self._fields)
+    def _job_of(self, row: bytes) -> RawJob:
+        text = row.decode("utf-8", "surrogateescape")
+        return job_of(text.split(self._token if self._token in text else "\0"), self._fields)

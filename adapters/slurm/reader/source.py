@@ -2,15 +2,15 @@
 
 import logging
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from makeway.adapters.command import CommandRunner
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, new_token
-from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.reader.agreement import View, difference
+from makeway.adapters.slurm.reader.alike import ListedJobs
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.gpu_requests import GpuRequests
 from makeway.adapters.slurm.reader.helper import HelperFailed, PyslurmHelper
@@ -25,7 +25,7 @@ _log.addHandler(logging.NullHandler())  # without the daemon's own handlers, not
 class FirstRead:
     """The first part of a snapshot."""
 
-    jobs: tuple[RawJob, ...]
+    listed: ListedJobs
     cluster: ClusterRecords | None
     """None: it is read by the next command, with everything else."""
 
@@ -53,7 +53,7 @@ class CommandSource:
         self._client = client
 
     def read(self) -> FirstRead:
-        return FirstRead(jobs=self._client.all_jobs(), cluster=None)
+        return FirstRead(listed=self._client.all_jobs(), cluster=None)
 
     def close(self) -> None:
         pass
@@ -90,10 +90,10 @@ class PyslurmSource:
             self._check_release()
             self._checked = self._helper.starts
         answer = self._helper.read()
-        jobs = tuple(job for job in answer.jobs if not over(job))
+        jobs = tuple(job for job in answer.listed.jobs if not over(job))
         if answer.asks_by_gpu or any(node.gres for node in answer.cluster.nodes):
             jobs = self._requests.completed(jobs)
-        return FirstRead(jobs=jobs, cluster=answer.cluster)
+        return FirstRead(listed=replace(answer.listed, jobs=jobs), cluster=answer.cluster)
 
     def close(self) -> None:
         self._helper.close()
@@ -162,7 +162,8 @@ class AutomaticSource:
         told = self._pyslurm.read()
         assert told.cluster is not None
         after = commands_view(self._client)
-        return difference(before, View(jobs=told.jobs, cluster=told.cluster), after)
+        jobs = tuple(told.listed.with_others(lambda _: True))
+        return difference(before, View(jobs=jobs, cluster=told.cluster), after)
 
 
 def commands_view(client: SlurmClient) -> View:

@@ -5,6 +5,7 @@ no amounts of nodes say, and, on 22.05, which nodes it excludes. scontrol does, 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from makeway.adapters.site.job_class import JobClass
@@ -50,3 +51,10 @@ def not_read(
 def not_served(jobs: Iterable[RawJob], classes: tuple[JobClass, ...]) -> dict[str, str]:
     """Why no room is made for heterogeneous jobs, by their ids: see `refusals`."""
     return refusals((job, job_class(job, classes), state(job)) for job in jobs if job.heterogeneous)
+
+
+def with_excluded_nodes(jobs: Iterable[RawJob], excluded: Mapping[str, tuple[str, ...]]) -> list[RawJob]:
+    """The jobs. Those of `excluded` have the nodes that scontrol says they exclude, by their ids."""
+    return [
+        replace(job, excluded_nodes=excluded[job.job_id]) if job.job_id in excluded else job for job in jobs
+    ]

@@ -110,7 +110,7 @@ def read(
     coming = reader.begin(fields, token)
     for begin in range(0, len(data), piece):
         coming.take(data[begin : begin + piece])
-    return reader.jobs(coming)
+    return reader.jobs(coming).jobs
 
 
 @pytest.mark.parametrize("piece", [1, 7, 1 << 16])
@@ -180,7 +180,7 @@ def test_only_a_piece_of_a_known_text_is_kept() -> None:
         for piece in pieces:
             coming.take(piece)
         kept_bytes, _ = tracemalloc.get_traced_memory()
-        again = reader.jobs(coming)
+        again = reader.jobs(coming).jobs
         _, most_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

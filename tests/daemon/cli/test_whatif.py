@@ -216,5 +216,7 @@ def test_whatif_like_a_job(program: Program, config: Path, adapter: FakeAdapter)
     adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, *tasks))
     refused = program.refused("whatif", "--like", "9", "--config", config)
     assert refused == "--like: there is no job 9 that waits or runs; accepted: 9_2, 9_10"
+    refused = program.refused("whatif", "--like", "9_500", "--config", config)
+    assert refused == "--like: there is no job 9_500 that waits or runs; accepted: 9_2, 9_10"
     refused = program.refused("whatif", "--like", HOSTILE, "--config", config)
     assert refused == "--like: there is no job j\\x1b[2J\\n[red]x that waits or runs"

@@ -9,6 +9,7 @@ from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.protocol import Unavailable
 from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
+from makeway.adapters.slurm.reader.alike import SHOWN
 from makeway.policies.model import Cluster, JobKind, JobState, NodeState
 from tests import acts
 from tests.adapters.conformance import job_of, running, runs, waits
@@ -183,3 +184,24 @@ def test_a_controller_that_is_down_costs_a_snapshot_and_no_more(mixed: SlurmWorl
     mixed.cluster.start_controller()
     after = job_of(mixed.wait(runs(job_id), "the job is there again"), job_id)
     assert (after.state, after.start_s, after.nodes) == (JobState.RUNNING, before.start_s, before.nodes)
+
+
+def test_the_first_waiting_tasks_of_an_array_stand_for_the_others_unless_it_is_urgent(
+    mixed: SlurmWorld,
+) -> None:
+    """slurmctld keeps the waiting tasks of an array as one record, which squeue prints for each of them."""
+    whole = ("--hold", "-N1")
+    batch = mixed.cluster.submit(SLEEP, "--array=1-600", *whole)
+    urgent = mixed.cluster.submit(SLEEP, "--array=1-150", URGENT, *whole)
+    # Slurm keeps a task that was changed by itself as another record.
+    mixed.cluster.run("scontrol", "update", f"JobId={batch}_300", "Comment=mine")
+
+    def tasks(array: str) -> list[int]:
+        found = mixed.adapter.snapshot().jobs_by_id()
+        return sorted(int(one.partition("_")[2]) for one in found if one.startswith(f"{array}_"))
+
+    assert tasks(urgent) == [*range(1, 151)]
+    shown = tasks(batch)
+    assert 300 in shown
+    assert shown[:SHOWN] == [*range(1, SHOWN + 1)]
+    assert len(shown) <= 2 * SHOWN + 1

@@ -13,6 +13,7 @@ from makeway.adapters.command import CommandRunner
 from makeway.adapters.protocol import Unavailable
 from makeway.adapters.slurm.parse import Gres
 from makeway.adapters.slurm.reader import helper as module
+from makeway.adapters.slurm.reader.alike import SHOWN
 from makeway.adapters.slurm.reader.helper import PROGRAM, HelperFailed, PyslurmHelper
 from tests.adapters.slurm.reader.told import JOB, PARTITION, Told
 from tests.adapters.test_command import PYTHON, gone
@@ -38,23 +39,32 @@ def test_one_job_has_one_row_or_one_for_each_waiting_task(told: Told) -> None:
         ]
     )
     with running(told) as helper:
-        jobs = helper.read().jobs
+        jobs = helper.read().listed.jobs
     ids = ["17", "20_2", "20_3", "20_4", "20_7", "20_1", "20_0", "30+0", "30+1"]
     assert [job.job_id for job in jobs] == ids
     assert [job.job_id for job in jobs if job.heterogeneous] == ["30+0", "30+1"]
 
 
+def test_the_first_waiting_tasks_of_an_array_stand_for_the_others(told: Told) -> None:
+    count = 3 * SHOWN
+    told.tell(jobs=[JOB | {"array_id": 20, "id": 20, "array_tasks_waiting": f"1-{count}"}])
+    with running(told) as helper:
+        listed = helper.read().listed
+    assert [job.job_id for job in listed.jobs] == [f"20_{number}" for number in range(1, SHOWN + 1)]
+    assert listed.others == {f"20_{SHOWN}": (range(SHOWN + 1, count + 1),)}
+
+
 def test_a_deadline_is_told(told: Told) -> None:
     told.tell(jobs=[JOB, JOB | {"id": 18, "deadline": 1795250400}])
     with running(told) as helper:
-        assert [job.deadline_s for job in helper.read().jobs] == [None, 1_795_250_400.0]
+        assert [job.deadline_s for job in helper.read().listed.jobs] == [None, 1_795_250_400.0]
 
 
 def test_hostile_text_stays_in_its_field(told: Told) -> None:
     name = 'a"\n["end","0"]\n["job","1"]\u2028é\x1b[31m'
     told.tell(jobs=[JOB | {"name": name, "bytes": {"comment": "6d6177ff0ac3280a"}}])
     with running(told) as helper:
-        (job,) = helper.read().jobs
+        (job,) = helper.read().listed.jobs
     assert job.name == name
     assert job.comment == "maw\udcff\n\udcc3(\n"
 
@@ -75,7 +85,7 @@ def test_what_a_job_holds_and_asks_for(told: Told) -> None:
     }
     told.tell(jobs=[JOB | asked])
     with running(told) as helper:
-        (job,) = helper.read().jobs
+        (job,) = helper.read().listed.jobs
     assert job.tres == "cpu=8,mem=3G,node=2,license/fluent=1,gres/gpu:a100=4"
     assert (job.tres_memory_mb, job.memory_mb, job.limit_s) == (3072.0, 384.0, None)
     assert job.nodes == ("n3", "n2")
@@ -158,11 +168,11 @@ def test_reservations(told: Told) -> None:
 
 def test_an_unchanged_job_is_the_same_object(told: Told) -> None:
     with running(told) as helper:
-        (before,) = helper.read().jobs
-        (after,) = helper.read().jobs
+        (before,) = helper.read().listed.jobs
+        (after,) = helper.read().listed.jobs
         assert before is after
         told.tell(jobs=[JOB | {"priority": 2}])
-        assert helper.read().jobs[0].priority == 2
+        assert helper.read().listed.jobs[0].priority == 2
 
 
 def test_what_is_asked_by_gpu_is_seen_in_each_answer(told: Told) -> None:
@@ -177,7 +187,7 @@ def test_what_is_asked_by_gpu_is_seen_in_each_answer(told: Told) -> None:
 def test_what_pyslurm_prints_is_no_part_of_the_answer(told: Told) -> None:
     told.tell(does="print")
     with running(told) as helper:
-        assert len(helper.read().jobs) == 1
+        assert len(helper.read().listed.jobs) == 1
 
 
 def test_a_controller_that_does_not_answer_leaves_the_helper_alone(told: Told) -> None:
@@ -188,7 +198,7 @@ def test_a_controller_that_does_not_answer_leaves_the_helper_alone(told: Told) -
             helper.read()
         assert not isinstance(error.value, HelperFailed)
         told.tell()
-        assert len(helper.read().jobs) == 1
+        assert len(helper.read().listed.jobs) == 1
         assert helper.starts == 1
 
 
@@ -212,7 +222,7 @@ def test_a_helper_that_fails_rests_and_comes_back(told: Told, does: str, words: 
             assert helper.starts == failures
             told.now_s += pause_s
         told.tell()
-        assert len(helper.read().jobs) == 1
+        assert len(helper.read().listed.jobs) == 1
         told.tell(does=does)
         with pytest.raises(HelperFailed, match=re.escape(words)):
             helper.read()
@@ -243,7 +253,7 @@ def test_a_helper_that_is_killed_between_two_answers(told: Told) -> None:
         with pytest.raises(HelperFailed, match="was ended by signal 9"):
             helper.read()
         told.now_s += 1
-        assert len(helper.read().jobs) == 1
+        assert len(helper.read().listed.jobs) == 1
 
 
 def test_the_pause_has_a_limit(told: Told) -> None:
