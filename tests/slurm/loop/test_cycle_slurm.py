@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from makeway.adapters.devcluster.cluster import dev_cluster
+from makeway.adapters.slurm.reader.alike import SHOWN
 from tests.slurm.support.crowd import (
     RUNNING,
     SLEEP,
@@ -46,4 +47,4 @@ def test_a_cycle_is_two_commands(slurm_root: str | None, tmp_path: Path) -> None
         assert [argv[0] for argv in runner.calls] == ["squeue", "scontrol"]
         assert report.urgent_waiting == URGENT
         assert report.actions == ()
-        assert len(world.adapter.snapshot().jobs) == RUNNING + WAITING + URGENT
+        assert len(world.adapter.snapshot().jobs) == RUNNING + SHOWN + URGENT
