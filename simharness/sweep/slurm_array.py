@@ -314,12 +314,13 @@ def _failures(task: _Task, open_yet: set[int], *, late: bool) -> Iterator[tuple[
 
 
 def _last_words(log: Path) -> str:
-    """The last line of a log, and where the log is."""
+    """The last line of a log, if possible one of the program and not of srun, and where the log is."""
     try:
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
         return f" and without a log ({log})"
-    return f": {lines[-1].strip()} ({log})" if lines else f" ({log} is empty)"
+    own = [line for line in lines if not line.startswith("srun: ")] or lines
+    return f": {own[-1]} ({log})" if own else f" ({log} is empty)"
 
 
 @contextmanager

@@ -201,6 +201,17 @@ def test_the_array_ends_with_the_sweep_and_a_second_one_does_not_begin_beside_it
         await_that("its tasks are gone", lambda: not queue(world))
 
 
+def test_the_last_words_of_a_task_that_died_are_said(world: SlurmWorld, sweep: Sweep, patient: Path) -> None:
+    dies = 'print("out of paper", file=sys.stderr, flush=True)\n    os._exit(3)\n    while not'
+    text = PATIENT.replace("import time\n", "import sys\nimport time\n").replace("while not", dies)
+    (patient / "patient.py").write_text(text)
+    array = sweep("--slurm", "--jobs", "1")
+    errors = array.communicate()[1]
+    assert array.returncode == 2
+    (log,) = (patient / "grid.parquet.cells" / "slurm").glob("*_0_log.err")
+    assert errors.count(f": its task has ended without a result: out of paper ({log})") == 4
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [
