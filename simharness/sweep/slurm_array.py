@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -325,7 +325,7 @@ def _last_words(log: Path) -> str:
 
 @contextmanager
 def slurm_array(folder: Path, tasks: int, options: Mapping[str, str | bool]) -> Generator[SlurmArray]:
-    """An array for one sweep, which ends with the block, also by SIGTERM and SIGHUP.
+    """An array for one sweep, which ends with the block, also at the end of the session.
 
     `folder`: for what submitit stores. `tasks`: how many there are at most. `options`: see `sbatch_options`.
 
@@ -340,7 +340,7 @@ def slurm_array(folder: Path, tasks: int, options: Mapping[str, str | bool]) -> 
             f"--slurm: there is no {missing} in PATH; accepted: a machine that submits to a Slurm"
         )
     array = SlurmArray(folder=folder.absolute(), tasks=tasks, options=options)
-    with _ended_by_signals():
+    with _hangup_interrupts():
         try:
             yield array
         finally:
@@ -348,20 +348,18 @@ def slurm_array(folder: Path, tasks: int, options: Mapping[str, str | bool]) -> 
 
 
 @contextmanager
-def _ended_by_signals() -> Generator[None]:
-    """SIGTERM and SIGHUP end the program as Ctrl-C does: by an exception."""
+def _hangup_interrupts() -> Generator[None]:
+    """The end of the session (SIGHUP) counts as Ctrl-C, unless it is ignored, as under nohup."""
 
-    def end(number: int, _frame: FrameType | None) -> Any:
-        raise SystemExit(128 + number)
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGHUP)
+    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
         yield
         return
-    # Under nohup, SIGHUP is ignored, and stays so.
-    numbers = (one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN)
-    before = {number: signal.signal(number, end) for number in numbers}
+    signal.signal(signal.SIGHUP, interrupt)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGHUP, before)

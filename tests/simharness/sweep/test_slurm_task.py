@@ -99,7 +99,10 @@ def test_a_hangup_ends_a_sweep_unless_it_is_ignored_as_under_nohup(
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
     try:
-        with pytest.raises(SystemExit) if not ignored else nullcontext(), slurm_array(tmp_path, 1, USUAL):
+        with (
+            pytest.raises(KeyboardInterrupt) if not ignored else nullcontext(),
+            slurm_array(tmp_path, 1, USUAL),
+        ):
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is (signal.SIG_IGN if ignored else signal.SIG_DFL)
     finally:

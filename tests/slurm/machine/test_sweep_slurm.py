@@ -191,12 +191,12 @@ def test_the_array_ends_with_the_sweep_and_a_second_one_does_not_begin_beside_it
     assert queue(world) == {job_id}
     world.cluster.run("scancel", job_id)
     await_that("no job is left", lambda: not queue(world))
-    for number, status in ((signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)):
+    for number, status in ((signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, 130), (signal.SIGINT, 130)):
         (patient / "task-0-restarts-0").unlink(missing_ok=True)
         ended = sweep("--slurm", "--jobs", "2")
         await_that("a task computes", arrived(patient, "0"))
         ended.send_signal(number)
-        ended.communicate()
+        assert "interrupted: 0 of 4 cells are finished" in ended.communicate()[1]
         assert ended.returncode == status
         await_that("its tasks are gone", lambda: not queue(world))
 
