@@ -29,6 +29,7 @@ from makeway.adapters.protocol import AdapterError
 from makeway.daemon.errors import UserError, counted, printable
 from makeway.simharness.papers.common.cache import ResultCache
 from makeway.simharness.run.workers import Failure
+from makeway.simharness.sweep.slurm_environment import asking, submitting
 from makeway.simharness.sweep.slurm_task import ArrayTask
 
 if TYPE_CHECKING:
@@ -60,8 +61,9 @@ ASK_S = 5.0
 """How often it asks which tasks are left, in seconds."""
 LATE_S = 10.0
 """How long a result is waited for after its task has ended, in seconds."""
-_QUEUE = ("squeue", "--noheader", "--states=PENDING,RUNNING,SUSPENDED")
-"""Asks for jobs that are not over; a requeued one waits."""
+_QUEUE = ("squeue", "--noheader")
+_AT_WORK = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED"
+"""The jobs that will still compute. One that is completing may have been requeued, and is left out."""
 _NAME_FILE = "name"
 
 TrialT = TypeVar("TrialT")
@@ -110,9 +112,7 @@ class SlurmArray:
     """For what submitit stores, and for the logs."""
     tasks: int
     options: Mapping[str, str | bool]
-    runner: CommandRunner = field(
-        default_factory=lambda: CommandRunner(environment=dict(os.environ), timeout_s=60.0)
-    )
+    runner: CommandRunner = field(default_factory=lambda: CommandRunner(environment=asking(), timeout_s=60.0))
     name: str = field(default_factory=lambda: f"makeway-sweep-{secrets.token_hex(4)}")
     """The name of the job: no other array has it."""
     _begun: bool = False
@@ -135,7 +135,7 @@ class SlurmArray:
             earlier = (self.folder / _NAME_FILE).read_text(encoding="utf-8").strip()
         except OSError:
             earlier = ""
-        found = self._asked(*_QUEUE, "--format=%A", f"--name={earlier or self.name}")
+        found = self._asked(*_QUEUE, _AT_WORK, "--format=%A", f"--name={earlier or self.name}")
         if earlier and (job_id := found.partition("\n")[0].strip()):
             raise UserError(
                 f"--cells {where}: job {job_id} of an earlier sweep computes these cells; accepted: wait for "
@@ -232,7 +232,8 @@ class SlurmArray:
             additional_parameters={**self.options, "requeue": True},
         )
         try:
-            with redirect_stderr(StringIO()), executor.batch():  # the error says it too
+            # The error says what sbatch prints, too.
+            with submitting(_OURS | self.options.keys()), redirect_stderr(StringIO()), executor.batch():
                 jobs = [
                     executor.submit(ArrayTask(work, cache, {place: trials[place] for place in share}))
                     for share in shares
@@ -249,7 +250,9 @@ class SlurmArray:
         return tasks
 
     def _left(self, job_id: str) -> frozenset[str] | None:
-        """The tasks that wait or run, as squeue calls them. None: Slurm does not tell."""
+        """The tasks that are not over, as squeue calls them: also those that are completing, which may wait
+        again. None: Slurm does not tell.
+        """
         array = job_id.partition("_")[0]
         try:
             return frozenset(self._asked(*_QUEUE, "--array", "--format=%i", f"--jobs={array}").split())

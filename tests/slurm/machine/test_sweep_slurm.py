@@ -1,6 +1,7 @@
 """`makeway sweep --slurm`: a grid in a job array of a real Slurm."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,15 +52,35 @@ def decide(cluster: Cluster, config: PatientConfig) -> Decision:
 
 PATIENT = Policy(name="patient", summary="It waits.", config_type=PatientConfig, decide=decide)
 '''
+OFTEN = """
+from makeway.daemon.cli.main import main
+from makeway.simharness.sweep import slurm_array
+
+slurm_array.LOOK_S = slurm_array.ASK_S = slurm_array.LATE_S = 0.2
+main()
+"""
+"""The program `makeway`, but that a sweep looks often and soon believes that a task is lost."""
+COUNTING = '#!/bin/sh\necho >>"{log}"\nexec "{squeue}" "$@"\n'
+"""A squeue that tells how often it was asked."""
 Sweep = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture(scope="module")
-def two_nodes() -> Iterator[DevCluster]:
+def not_ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """While there is such a file, no node is ready for a job."""
+    return tmp_path_factory.mktemp("prolog") / "not-ready"
+
+
+@pytest.fixture(scope="module")
+def two_nodes(not_ready: Path) -> Iterator[DevCluster]:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     pytest.importorskip("submitit", reason="submitit is not installed")
+    prolog = not_ready.with_name("prolog")
+    prolog.write_text(f'#!/bin/sh\nwhile [ -e "{not_ready}" ]; do sleep 0.1; done\n')
+    prolog.chmod(0o755)
     # submitit's jobs do not end at SIGTERM: they would wait for half a minute.
-    with dev_cluster(DevSpec(node_count=2, settings=slurm_settings(KillWait="1"))) as cluster:
+    settings = slurm_settings(KillWait="1", PrologSlurmctld=str(prolog))
+    with dev_cluster(DevSpec(node_count=2, settings=settings)) as cluster:
         yield cluster
 
 
@@ -75,14 +96,15 @@ def sweep(world: SlurmWorld, tmp_path: Path) -> Iterator[Sweep]:
     """Starts `makeway sweep` on the grid of the test's folder; none outlives the test."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*options: str) -> "subprocess.Popen[str]":
-        # The tests themselves may run under nohup.
-        program = ["env", "--default-signal=HUP", sys.executable, "-m", "makeway.daemon.cli.main"]
+    def start(
+        *options: str, program: tuple[str, ...] = ("-m", "makeway.daemon.cli.main"), **variables: str
+    ) -> "subprocess.Popen[str]":
         started.append(
             subprocess.Popen(
-                [*program, "sweep", "grid.yaml", *options],
+                # The tests themselves may run under nohup.
+                ["env", "--default-signal=HUP", sys.executable, *program, "sweep", "grid.yaml", *options],
                 cwd=tmp_path,
-                env={**os.environ, **world.cluster.runner.environment},
+                env={**os.environ, **world.cluster.runner.environment, **variables},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -190,7 +212,7 @@ def test_the_array_ends_with_the_sweep_and_a_second_one_does_not_begin_beside_it
     assert second.returncode == 2
     assert queue(world) == {job_id}
     world.cluster.run("scancel", job_id)
-    await_that("no job is left", lambda: not queue(world))
+    await_that("no job is left", lambda: not queue(world, "PD,R,CG"))
     for number, status in ((signal.SIGTERM, -signal.SIGTERM), (signal.SIGHUP, 130), (signal.SIGINT, 130)):
         (patient / "task-0-restarts-0").unlink(missing_ok=True)
         ended = sweep("--slurm", "--jobs", "2")
@@ -198,7 +220,58 @@ def test_the_array_ends_with_the_sweep_and_a_second_one_does_not_begin_beside_it
         ended.send_signal(number)
         assert "interrupted: 0 of 4 cells are finished" in ended.communicate()[1]
         assert ended.returncode == status
-        await_that("its tasks are gone", lambda: not queue(world))
+        await_that("its tasks are gone", lambda: not queue(world, "PD,R,CG"))
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Waits until the sweep has asked squeue for its tasks some times more."""
+    log, folder = tmp_path / "asked", tmp_path / "bin"
+    folder.mkdir()
+    squeue = folder / "squeue"
+    squeue.write_text(COUNTING.format(log=log, squeue=shutil.which("squeue")))
+    squeue.chmod(0o755)
+    log.touch()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def more() -> None:
+        before = log.stat().st_size
+        await_that("squeue is asked again and again", lambda: log.stat().st_size >= before + 8)
+
+    return more
+
+
+def test_a_task_that_waits_for_its_node_to_be_ready_is_not_lost(
+    world: SlurmWorld, sweep: Sweep, patient: Path, not_ready: Path, asked: Callable[[], None]
+) -> None:
+    (patient / "go").touch()
+    not_ready.touch()
+    try:
+        array = sweep("--slurm", "--jobs", "1", program=("-c", OFTEN))
+        await_that("the task waits for its node", lambda: len(queue(world, "CF")) == 1)
+        asked()
+    finally:
+        not_ready.unlink()
+    told, errors = array.communicate()
+    assert (array.returncode, told) == (0, "Results: grid.parquet\n"), errors
+
+
+def test_variables_of_the_user_and_of_a_job_change_nothing(
+    world: SlurmWorld, sweep: Sweep, patient: Path, asked: Callable[[], None]
+) -> None:
+    array = sweep(
+        *("--slurm", "--jobs", "1", "--sbatch", "time=30", "--sbatch", "mem=200"),
+        program=("-c", OFTEN),
+        SBATCH_TIMELIMIT="7",
+        SLURM_MEM_PER_CPU="100",  # as in a job that was submitted with --mem-per-cpu
+        SQUEUE_USERS="nobody",
+    )
+    await_that("the only task computes", arrived(patient, "none"))
+    assert world.cluster.run("squeue", "-h", "-o", "%l") == "30:00\n"
+    asked()
+    (patient / "go").touch()
+    told, errors = array.communicate()
+    assert (array.returncode, told) == (0, "Results: grid.parquet\n"), errors
 
 
 def test_the_last_words_of_a_task_that_died_are_said(world: SlurmWorld, sweep: Sweep, patient: Path) -> None:
