@@ -62,8 +62,7 @@ ASK_S = 5.0
 LATE_S = 10.0
 """How long a result is waited for after its task has ended, in seconds."""
 _QUEUE = ("squeue", "--noheader")
-_AT_WORK = "--states=PENDING,CONFIGURING,RUNNING,SUSPENDED"
-"""The jobs that will still compute. One that is completing may have been requeued, and is left out."""
+"""Asks for jobs that are not over: also for those that are completing, which may wait again."""
 _NAME_FILE = "name"
 
 TrialT = TypeVar("TrialT")
@@ -135,7 +134,7 @@ class SlurmArray:
             earlier = (self.folder / _NAME_FILE).read_text(encoding="utf-8").strip()
         except OSError:
             earlier = ""
-        found = self._asked(*_QUEUE, _AT_WORK, "--format=%A", f"--name={earlier or self.name}")
+        found = self._asked(*_QUEUE, "--format=%A", f"--name={earlier or self.name}")
         if earlier and (job_id := found.partition("\n")[0].strip()):
             raise UserError(
                 f"--cells {where}: job {job_id} of an earlier sweep computes these cells; accepted: wait for "
@@ -250,9 +249,7 @@ class SlurmArray:
         return tasks
 
     def _left(self, job_id: str) -> frozenset[str] | None:
-        """The tasks that are not over, as squeue calls them: also those that are completing, which may wait
-        again. None: Slurm does not tell.
-        """
+        """The tasks that are not over, as squeue calls them. None: Slurm does not tell."""
         array = job_id.partition("_")[0]
         try:
             return frozenset(self._asked(*_QUEUE, "--array", "--format=%i", f"--jobs={array}").split())
