@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 import numpy as np
 
@@ -33,8 +32,8 @@ class SweepChoice:
     """Mean of lost work, repeated setups and checkpoints, in node-hours."""
     on_frontier: bool
     """Whether no other choice has at least its on-time share at a lower cost, or more at the same."""
-    best_share: float
-    """In which share of the resamples of the draws it is the best choice."""
+    best_share: float | None
+    """In which share of the resamples of the draws no other choice is better. None: there is one draw."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +68,16 @@ class Compared:
     def best(self) -> SweepChoice:
         """The cheapest of the choices near the largest on-time share (`NEAR_BEST`)."""
         return min(self.choices, key=lambda one: (not _near(one, self.choices), one.cost))
+
+    @property
+    def as_good(self) -> tuple[SweepChoice, ...]:
+        """The other choices that have the share and the cost of the best one."""
+        best = self.best
+        return tuple(
+            one
+            for one in self.choices
+            if one is not best and (one.on_time, one.cost) == (best.on_time, best.cost)
+        )
 
 
 NUMBERS = (
@@ -192,7 +201,8 @@ def _choices(names: Sequence[str], cases: Sequence[Mapping[str, ResultRow]]) -> 
     # Of shape (resamples, choices): the means of each resample.
     shares, costs = on_time[picks].mean(axis=1), cost[picks].mean(axis=1)
     near = shares >= shares.max(axis=1, keepdims=True) - NEAR_BEST
-    best = np.where(near, costs, np.inf).argmin(axis=1)
+    priced = np.where(near, costs, np.inf)
+    best = priced == priced.min(axis=1, keepdims=True)  # also of choices that do not differ
     means = [(float(on_time[:, place].mean()), float(cost[:, place].mean())) for place in range(len(names))]
     return tuple(
         SweepChoice(
@@ -201,7 +211,7 @@ def _choices(names: Sequence[str], cases: Sequence[Mapping[str, ResultRow]]) -> 
             on_time=means[place][0],
             cost=means[place][1],
             on_frontier=not any(_dominates(other, means[place]) for other in means),
-            best_share=fmean(int(one) == place for one in best),
+            best_share=float(best[:, place].mean()) if len(on_time) > 1 else None,
         )
         for place, name in enumerate(names)
     )

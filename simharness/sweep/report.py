@@ -34,7 +34,7 @@ def choice_grid(compared: Compared) -> TextGrid:
                 format_number(one.on_time, Unit.SHARE),
                 format_number(one.cost, Unit.NODE_HOURS),
                 "yes" if one.on_frontier else "no",
-                f"{one.best_share:.0%}",
+                "-" if one.best_share is None else f"{one.best_share:.0%}",
             )
             for one in compared.choices
         ),
@@ -105,11 +105,17 @@ def _bounds(found: Interval) -> tuple[float | None, float | None]:
 def best_sentence(compared: Compared) -> str:
     """Which choice is best here, and how sure that is."""
     best = compared.best
+    others = ", ".join(one.name for one in compared.as_good)
+    sure = (
+        "How sure that is, one draw does not say."
+        if best.best_share is None
+        else f"It is so in {best.best_share:.0%} of the resamples of {counted(compared.draws, 'draw')}."
+    )
     return (
         f"Best here: {best.name}, with {format_number(best.on_time, Unit.SHARE)} of the urgent jobs on time "
         f"for {format_number(best.cost, Unit.NODE_HOURS)} node-hours a case: the cheapest within "
-        f"{format_percent(NEAR_BEST)} of the best on-time share. It is so in {best.best_share:.0%} of the "
-        f"resamples of {counted(compared.draws, 'draw')}."
+        f"{format_percent(NEAR_BEST)} of the best on-time share. {f'As good: {others}. ' if others else ''}"
+        f"{sure}"
     )
 
 

@@ -54,7 +54,22 @@ def test_how_sure_it_is_depends_on_the_cases() -> None:
     found = compare(rows)
     assert [one.cost for one in found.choices] == [pytest.approx(11.0), pytest.approx(1 + 65 / 6)]
     assert found.best.name == "a"
+    assert found.best.best_share is not None
     assert 0.4 < found.best.best_share < 0.8
+
+
+def test_one_draw_does_not_say_how_sure_it_is() -> None:
+    found = compare([row("a", 0, 1.0, 4.0), row("b", 0, 1.0, 9.0)])
+    assert [one.best_share for one in found.choices] == [None, None]
+    assert [cells[-1] for cells in choice_grid(found).rows] == ["-", "-"]
+    assert best_sentence(found).endswith("share. How sure that is, one draw does not say.")
+
+
+def test_choices_that_do_not_differ_are_as_good_as_each_other() -> None:
+    rows = [row(name, seed, 1.0, 4.0 + seed) for name in ("a", "same") for seed in range(3)]
+    found = compare([*rows, *(row("dear", seed, 1.0, 50.0) for seed in range(3))])
+    assert [one.best_share for one in found.choices] == [1.0, 1.0, 0.0]
+    assert "As good: same. It is so in 100% of the resamples of 3 draws." in best_sentence(found)
 
 
 def test_numbers_pair_by_pair() -> None:
