@@ -44,8 +44,8 @@ USUAL: Mapping[str, str | bool] = {
 }
 """The options of sbatch that hold unless the user gives others."""
 _OURS = frozenset(
-    {"array", "chdir", "error", "input", "job-name", "nodes", "no-requeue", "ntasks", "ntasks-per-node"}
-    | {"open-mode", "output", "parsable", "requeue", "signal", "wait", "wrap"}
+    {"array", "chdir", "clusters", "error", "input", "job-name", "nodes", "no-requeue", "ntasks"}
+    | {"ntasks-per-node", "open-mode", "output", "parsable", "requeue", "signal", "wait", "wrap"}
 )
 """The options of sbatch with which a sweep does not work, or that it gives itself."""
 _OPTION = re.compile(r"(?:--)?([a-z][a-z0-9-]+)(?:=([^\n]+))?")

@@ -130,7 +130,8 @@ def test_what_is_no_option_of_sbatch(option: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["array=0-3", "--output=x", "requeue", "no-requeue", "wrap=true", "signal=USR1"]
+    "option",
+    ["array=0-3", "clusters=other", "--output=x", "requeue", "no-requeue", "wrap=true", "signal=USR1"],
 )
 def test_options_that_a_sweep_gives_itself(option: str) -> None:
     with pytest.raises(UserError, match="does not go with a sweep; accepted: other options"):
