@@ -61,8 +61,8 @@ ASK_S = 5.0
 """How often it asks which tasks are left, in seconds."""
 LATE_S = 10.0
 """How long a result is waited for after its task has ended, in seconds."""
-_QUEUE = ("squeue", "--noheader")
-"""Asks for jobs that are not over: also for those that are completing, which may wait again."""
+_QUEUE = ("squeue", "--noheader", "--all")
+"""Asks for jobs that are not over, in hidden partitions too. One that is completing may wait again."""
 _NAME_FILE = "name"
 
 TrialT = TypeVar("TrialT")
