@@ -76,7 +76,7 @@ def test_a_trial_that_never_comes_to_its_end_fails_and_the_others_go_on(cache: R
     for _ in range(INTERRUPTIONS):
         with pytest.raises(Signalled):
             going()
-        going = going.checkpoint().function  # type: ignore[assignment]
+        assert going.checkpoint().function is going
     assert going() == {14: Failure("it was interrupted 5 times; a longer --sbatch time=MINUTES may help")}
     assert COMPUTED.count(4) == INTERRUPTIONS
     assert sorted(set(COMPUTED)) == [2, 4, 6]

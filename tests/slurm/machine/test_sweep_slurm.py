@@ -20,7 +20,9 @@ pytestmark = [
     pytest.mark.slurm,
     pytest.mark.one_release(on="22.05"),
     # The tasks are programs of this machine, which a chroot does not see.
-    pytest.mark.skipif("MAKEWAY_SLURM_ROOT" in os.environ, reason="needs a Slurm of this machine"),
+    pytest.mark.skipif(
+        bool(os.environ.get("MAKEWAY_SLURM_ROOT")), reason="the tasks need a Slurm that sees this machine"
+    ),
 ]
 
 PATIENT = '''"""A policy that does nothing, as soon as there is a file called `go` next to it."""
