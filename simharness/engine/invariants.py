@@ -139,14 +139,14 @@ class InvariantChecker:
         It starts no later than foreseen when it became the first.
         """
         machine = self._machine
-        queue = _first(scheduler)
+        first = _first(scheduler, machine.now_s)
         before = self._head
         if (
             before is not None
             and machine.interference == self._interference
             and not self._passed(before, started)
         ):
-            waits = bool(queue) and queue[0] is before
+            waits = first is before
             foreseen_s = self._foreseen_s(scheduler, before, holders) if waits else machine.now_s
             if (waits or before.nodes) and foreseen_s > self._promise_s + TOLERANCE_S:
                 raise self._fail(
@@ -154,8 +154,8 @@ class InvariantChecker:
                     f"now it starts at {foreseen_s} s"
                 )
         self._interference = machine.interference
-        self._head = queue[0] if queue else None
-        self._promise_s = self._foreseen_s(scheduler, queue[0], holders) if queue else inf
+        self._head = first
+        self._promise_s = inf if first is None else self._foreseen_s(scheduler, first, holders)
 
     def _passed(self, head: JobRun, started: list[JobRun]) -> bool:
         """Whether a job that is served before `head` by right has started now."""
@@ -228,8 +228,8 @@ def _parts(machine: SharedMachine, holders: list[JobRun]) -> dict[int, list[tupl
     return found
 
 
-def _first(scheduler: Scheduler | SharedScheduler) -> list[JobRun]:
-    """The first job of the queue, if there is one."""
+def _first(scheduler: Scheduler | SharedScheduler, now_s: float) -> JobRun | None:
+    """The first job of the queue. None: the queue is empty."""
     if isinstance(scheduler, SharedScheduler):
-        return [entry.live for entry in scheduler.queue[:1]]
-    return [entry[5] for entry in scheduler.queue[:1]]
+        return scheduler.queue[0].live if scheduler.queue else None
+    return scheduler.first(now_s)

@@ -10,7 +10,7 @@ textbook's. In CQSim, the simulator of P5, EASY knows how long the jobs that wai
 
 from abc import abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil, inf
@@ -82,6 +82,16 @@ Sorted, such entries are in FCFS order.
 """
 
 
+def _wfp_key(now_s: float) -> Callable[[_Entry], tuple[int, float, float, int]]:
+    """P1, section 4: score = (wait / walltime)^3 x nodes; ties in FCFS order."""
+    return lambda entry: (
+        entry[0],
+        -(((now_s - entry[1]) / entry[4]) ** 3) * entry[3],
+        entry[1],
+        entry[2],
+    )
+
+
 class Scheduler:
     """The common queue, and the scheduler's pass over it.
 
@@ -136,10 +146,10 @@ class Scheduler:
 
     def run_pass(self, machine: SchedulerView) -> None:
         """Start every job that may start now."""
-        if not self.queue:
+        if not self.queue or not (self._remember or self._fits_any(machine.available())):
             return
         if self.settings.order is Order.WFP:
-            self._sort_wfp(machine.now_s)
+            self.queue.sort(key=_wfp_key(machine.now_s))
         match self.settings.backfill:
             case Backfill.NONE:
                 self._start_in_order(machine)
@@ -148,16 +158,15 @@ class Scheduler:
             case Backfill.CONSERVATIVE:
                 self._conservative(machine)
 
-    def _sort_wfp(self, now_s: float) -> None:
-        """P1, section 4: score = (wait / walltime)^3 x nodes; ties in FCFS order."""
-        self.queue.sort(
-            key=lambda entry: (
-                entry[0],
-                -(((now_s - entry[1]) / entry[4]) ** 3) * entry[3],
-                entry[1],
-                entry[2],
-            )
-        )
+    def first(self, now_s: float) -> JobRun | None:
+        """The first job of the queue at this instant. None: the queue is empty."""
+        if self.settings.order is Order.WFP:
+            return min(self.queue, key=_wfp_key(now_s))[5] if self.queue else None
+        return self.queue[0][5] if self.queue else None
+
+    def _fits_any(self, available: int) -> bool:
+        """Whether a job of the queue needs no more nodes. If none does, none starts, whatever their order."""
+        return any(entry[6] <= available for entry in self.queue)
 
     def _start_in_order(self, machine: SchedulerView) -> int:
         """Start jobs from the front while they fit. Returns how many nodes are left over."""
