@@ -72,7 +72,7 @@ from makeway.policies.model.gpu_parts import (
 )
 from makeway.policies.model.kind import OperationKind
 from makeway.policies.model.memo import Memo, Same
-from makeway.policies.model.node_sets import NodeSet, NodeSets, set_of_places
+from makeway.policies.model.node_sets import NodeSet, NodeSets, names_at, set_of_places
 from makeway.policies.model.operation import (
     Ending,
     Lease,
@@ -176,6 +176,7 @@ __all__ = [
     "memoise_each",
     "memoise_last",
     "names",
+    "names_at",
     "parted_gpu",
     "reservation_name",
     "set_of_places",

@@ -2,12 +2,11 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import chain, compress, count
+from itertools import chain, count, filterfalse
 from typing import TypeVar
 
 from makeway.policies.model.entities import Node, NodeState
 
-_FLAGS = bytes.maketrans(b"01", b"\x00\x01")
 _Element = TypeVar("_Element")
 _MOST_KEPT = 50_000
 _MOST_NAMES_KEPT = 32
@@ -23,6 +22,24 @@ def set_of_places(places: Sequence[int]) -> int:
         flags[place] = _ONE
     flags.reverse()
     return int(flags, 2)
+
+
+def names_at(nodes: int, names: Sequence[str]) -> tuple[str, ...]:
+    """The names at the bits of the integer, in their order. Bits beyond the names are left out.
+
+    Most sets are a few stretches of neighbours: each is copied as a whole.
+    """
+    first = max((nodes & -nodes).bit_length() - 1, 0)
+    bits = bin(nodes >> first)[:1:-1]
+    found: list[str] = []
+    begin = bits.find("1")
+    while begin >= 0:
+        end = bits.find("0", begin)
+        if end < 0:
+            end = len(bits)
+        found += names[first + begin : first + end]
+        begin = bits.find("1", end)
+    return tuple(found)
 
 
 class NodeSets:
@@ -85,10 +102,11 @@ class NodeSets:
         """The names of a set, in the cluster's order."""
         found = self._kept_names.get(nodes)
         if found is None:
-            flags = bin(nodes)[:1:-1].encode().translate(_FLAGS)
-            known, others = len(self._names), flags[len(self._names) :]
-            rest = tuple(self._others[known + place] for place, there in enumerate(others) if there)
-            found = (*compress(self._names, flags), *rest) if rest else tuple(compress(self._names, flags))
+            found = names_at(nodes, self._names)
+            known = len(self._names)
+            if others := nodes >> known:
+                places = (place for place in range(others.bit_length()) if others >> place & 1)
+                found += tuple(self._others[known + place] for place in places)
             if len(self._kept_names) >= _MOST_NAMES_KEPT:
                 self._kept_names.clear()
             self._kept_names[nodes] = found
@@ -107,7 +125,12 @@ class NodeSets:
         common = whole & nodes
         if not common or common == whole:
             return names if common else ()
-        found = tuple(filter(frozenset(self.names(common)).__contains__, names))
+        # The smaller part is made a set.
+        gone = whole & ~nodes
+        if gone.bit_count() < common.bit_count():
+            found = tuple(filterfalse(frozenset(self.names(gone)).__contains__, names))
+        else:
+            found = tuple(filter(frozenset(self.names(common)).__contains__, names))
         self.keep(found, common)
         return found
 

@@ -1,10 +1,7 @@
 """Sets of nodes as integers: bit i is node i. Union, intersection and counting are single operations."""
 
-from itertools import compress
+from makeway.policies.model import NodeSets, names_at, set_of_places
 
-from makeway.policies.model import NodeSets, set_of_places
-
-_FLAGS = bytes.maketrans(b"01", b"\x00\x01")
 _CACHE_SIZE = 20_000
 
 
@@ -40,9 +37,7 @@ class NodeNames:
         """The names of a set, lowest number first."""
         found = self._of_set.get(nodes)
         if found is None:
-            first = max((nodes & -nodes).bit_length() - 1, 0)
-            flags = bin(nodes >> first)[:1:-1].encode().translate(_FLAGS)
-            found = tuple(compress(self.names[first:], flags))
+            found = names_at(nodes, self.names)
             if len(self._of_set) >= _CACHE_SIZE:
                 self._of_set.clear()
             self._of_set[nodes] = found
