@@ -7,7 +7,17 @@ from traceback import extract_tb
 from types import CodeType, UnionType
 from typing import Any, Generic, TypeVar, cast
 
-from makeway.policies.model import Action, Cluster, Decision, Job, JobState, Plan, Rationale, memoise_last
+from makeway.policies.model import (
+    Action,
+    Cluster,
+    Decision,
+    Job,
+    JobState,
+    Plan,
+    Rationale,
+    memoise_each,
+    memoise_last,
+)
 
 ConfigT = TypeVar("ConfigT")
 _JOBS_SHOWN = 5
@@ -165,14 +175,20 @@ def _unsound_seconds(noted: Action | Rationale | Decision) -> str | None:
     """Which time of an action, a rationale or a decision is no finite number, and what is accepted. None:
     all are. A time that is None is not looked at.
     """
-    for one in fields(noted):
-        value: object = getattr(noted, one.name) if one.name.endswith("_s") else None
+    for name in _times_of(noted.__class__):
+        value: object = getattr(noted, name)
         if isinstance(value, int | float):
             if not math.isfinite(value):
-                return f"{one.name} is {value}; accepted: a finite number of seconds"
+                return f"{name} is {value}; accepted: a finite number of seconds"
         elif value is not None:
-            return f"{one.name} is {_kind(value)}; accepted: seconds, or None"
+            return f"{name} is {_kind(value)}; accepted: seconds, or None"
     return None
+
+
+@memoise_each
+def _times_of(cls: type[Any]) -> tuple[str, ...]:
+    """The fields of a class that are times."""
+    return tuple(one.name for one in fields(cls) if one.name.endswith("_s"))
 
 
 def _kind(value: object) -> str:

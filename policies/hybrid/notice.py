@@ -44,6 +44,7 @@ from makeway.policies.model import (
     Release,
     Reserve,
     changed,
+    memoise_each,
 )
 
 
@@ -206,7 +207,25 @@ def _request(
         gone = lost_for_good(operation, cluster) | commitments.nodes
         good = cluster.node_sets().among(operation.nodes, ~gone)
     duration_s = max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s
-    job = Job(
+    return request_for(
+        commitments,
+        UrgentJob(
+            job=_announced_job(notice),
+            operation=operation,
+            kept_nodes=good[: notice.node_count],
+            announced=True,
+        ),
+        policy,
+        notice.expected_s,
+        duration_s,
+        unusable=taken_nodes(commitments, operation, cluster.now_s + duration_s),
+    )
+
+
+@memoise_each
+def _announced_job(notice: Notice) -> Job:
+    """The job of an announcement, as one that waits."""
+    return Job(
         job_id=notice.notice_id,
         kind=JobKind.ON_DEMAND,
         state=JobState.PENDING,
@@ -215,14 +234,6 @@ def _request(
         submit_s=notice.announced_s,
         user=notice.user,
         demand=notice.demand,
-    )
-    return request_for(
-        commitments,
-        UrgentJob(job=job, operation=operation, kept_nodes=good[: notice.node_count], announced=True),
-        policy,
-        notice.expected_s,
-        duration_s,
-        unusable=taken_nodes(commitments, operation, cluster.now_s + duration_s),
     )
 
 

@@ -50,7 +50,7 @@ class NodeSets:
     """
 
     __slots__ = (
-        *("_further", "_index", "_kept", "_kept_names", "_names", "_others", "_wake_after"),
+        *("_further", "_index", "_kept", "_kept_among", "_kept_names", "_names", "_others", "_wake_after"),
         *("asleep", "down", "silent", "up"),
     )
 
@@ -61,6 +61,7 @@ class NodeSets:
         self._further = count(len(self._names))
         self._kept: dict[int, tuple[tuple[str, ...] | frozenset[str], int]] = {}
         self._kept_names: dict[int, tuple[str, ...]] = {}
+        self._kept_among: dict[int, tuple[tuple[str, ...], int, tuple[str, ...]]] = {}
         self.up: int = self.of_new(tuple(node.name for node in nodes if node.state is NodeState.UP))
         """The nodes that are up."""
         self.down: int = ((1 << len(self._names)) - 1) & ~self.up
@@ -120,17 +121,24 @@ class NodeSets:
         return found
 
     def among(self, names: tuple[str, ...], nodes: int) -> tuple[str, ...]:
-        """Those of the names that are in the set, in their own order."""
+        """Those of the names that are in the set, in their own order. The last answer is kept for this very
+        object: a hold is often asked for the same part of it."""
         whole = self.of(names)
         common = whole & nodes
         if not common or common == whole:
             return names if common else ()
+        last = self._kept_among.get(id(names))
+        if last is not None and last[0] is names and last[1] == common:
+            return last[2]
         # The smaller part is made a set.
         gone = whole & ~nodes
         if gone.bit_count() < common.bit_count():
             found = tuple(filterfalse(frozenset(self.names(gone)).__contains__, names))
         else:
             found = tuple(filter(frozenset(self.names(common)).__contains__, names))
+        if len(self._kept_among) >= _MOST_NAMES_KEPT:
+            self._kept_among.clear()
+        self._kept_among[id(names)] = (names, common, found)
         self.keep(found, common)
         return found
 

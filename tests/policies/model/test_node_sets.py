@@ -81,6 +81,15 @@ def test_names_that_were_made_from_a_set_are_known_as_that_set() -> None:
     assert sets.of(sets.names(sets.up)) == sets.up
 
 
+def test_what_is_kept_of_a_hold_is_that_of_the_set_asked_for() -> None:
+    """Whatever was asked for the same names before."""
+    sets = NodeSets(NODES)
+    holds = [tuple(f"n{place}" for place in range(first, 70, 7)) for first in range(7)] * 8
+    for turn, names in enumerate(holds):
+        for wanted in (names[:3], names[:3], names[2:], names[turn % 9 :]):
+            assert sets.among(names, sets.of_new(wanted)) == wanted
+
+
 def test_joined_names_are_one_group_after_another() -> None:
     sets = NodeSets(NODES)
     joined = sets.joined(("n9", "n1"), (), ("n64", "gone"))
