@@ -5,6 +5,7 @@ task of the array its share of the trials, looks for results in the folder, and 
 left. At its end it cancels what is left.
 """
 
+import fcntl
 import os
 import random
 import re
@@ -160,12 +161,13 @@ class SlurmArray:
         """
         if not trials:
             return
-        self._begin()
         kept = cache.of(work)
         names = {kept.path(trial).name: place for place, trial in enumerate(trials)}
-        for name in names.keys() & _listed(kept.directory):
-            (kept.directory / name).unlink(missing_ok=True)  # damaged
-        tasks = self._submitted(work, cache, trials)
+        with _in_turn(self.folder):  # until the array is there, another sweep would not see it
+            self._begin()
+            for name in names.keys() & _listed(kept.directory):
+                (kept.directory / name).unlink(missing_ok=True)  # damaged
+            tasks = self._submitted(work, cache, trials)
         missing, ended, asked_s = set(range(len(trials))), dict[str, float](), time.monotonic()
         left: frozenset[str] | None = None
         look_s = LOOK_S
@@ -204,10 +206,11 @@ class SlurmArray:
                     f"makeway: warning: {error}; to end the tasks: scancel --name={self.name}", err=True
                 )
                 return
-        with suppress(OSError):
-            (self.folder / _NAME_FILE).unlink()
-        if not self._failed:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        with _in_turn(self.folder):
+            with suppress(OSError):
+                (self.folder / _NAME_FILE).unlink()
+            if not self._failed:
+                shutil.rmtree(self.folder, ignore_errors=True)
 
     def _submitted(
         self, work: Callable[[TrialT], ResultT], cache: ResultCache, trials: Sequence[TrialT]
@@ -265,6 +268,22 @@ class SlurmArray:
         if done.returncode != 0:
             raise UserError(f"--slurm: {argv[0]}: {printable(done.words)}")
         return done.stdout
+
+
+@contextmanager
+def _in_turn(folder: Path) -> Generator[None]:
+    """Sweeps with this folder run this block one after another, where the file system has locks."""
+    try:
+        lock = os.open(folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:  # `_begin` says so if nothing can be written there
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _listed(folder: Path) -> frozenset[str]:

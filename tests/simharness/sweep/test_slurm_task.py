@@ -1,17 +1,22 @@
 """What a task of a sweep on a Slurm computes, and what goes on after a signal."""
 
+import fcntl
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from makeway.adapters.command import CommandRunner, CompletedCommand
 from makeway.daemon.errors import UserError
 from makeway.simharness.papers.common.cache import ResultCache
 from makeway.simharness.run.workers import Failure
-from makeway.simharness.sweep.slurm_array import USUAL, sbatch_options, slurm_array
+from makeway.simharness.sweep.slurm_array import USUAL, SlurmArray, sbatch_options, slurm_array
 from makeway.simharness.sweep.slurm_task import INTERRUPTIONS, ArrayTask
+from tests.waiting import await_that
 
 STOPS: set[int] = set()
 """The trials in which the signal comes."""
@@ -107,6 +112,42 @@ def test_a_hangup_ends_a_sweep_unless_it_is_ignored_as_under_nohup(
         assert signal.getsignal(signal.SIGHUP) is (signal.SIG_IGN if ignored else signal.SIG_DFL)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_of_two_sweeps_that_begin_at_once_on_the_same_cells_one_is_refused(
+    cache: ResultCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one asks for an earlier array when that of the first is there, and leaves its folder."""
+    begun, queued, at_the_lock, may_submit = list[str](), list[str](), list[int](), threading.Event()
+
+    def submitted(array: SlurmArray, *_: object) -> None:
+        begun.append(array.name)
+        may_submit.wait()
+        queued.append(array.name)
+        raise Signalled
+
+    def run(_: CommandRunner, argv: tuple[str, ...]) -> CompletedCommand:
+        known = any(f"--name={name}" in argv for name in queued)
+        return CompletedCommand(argv=argv, returncode=0, stdout="7\n" if known else "", stderr="")
+
+    def flock(descriptor: int, how: int) -> None:
+        at_the_lock.append(descriptor)
+        real_flock(descriptor, how)
+
+    real_flock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(SlurmArray, "_submitted", submitted)
+    monkeypatch.setattr(CommandRunner, "run", run)
+    arrays = [SlurmArray(folder=tmp_path / "slurm", tasks=1, options=USUAL) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        sweeps = [pool.submit(lambda one: list(one.spread(halve, cache, [Trial(2)])), one) for one in arrays]
+        await_that("both are at their turn", lambda: len(at_the_lock) == 2 or len(begun) == 2)
+        may_submit.set()
+        errors = [one.exception() for one in sweeps]
+    assert len(begun) == 1
+    refused = next(error for error in errors if isinstance(error, UserError))
+    assert "job 7 of an earlier sweep computes these cells" in str(refused)
+    assert (tmp_path / "slurm" / "name").read_text(encoding="utf-8").strip() == begun[0]
 
 
 def test_options_of_sbatch_replace_the_usual_ones() -> None:
