@@ -50,7 +50,7 @@ def test_one_switch_is_cleared_and_the_other_left_alone(
     batch = story.submit("exec sleep 600", 4, "other")
     before = {worker: story.nodes(worker) for worker in story.workers}
     assert all(any(nodes <= leaf for leaf in SWITCHES.values()) for nodes in before.values())
-    daemon = start_daemon(policy=policy)
+    daemon = start_daemon(policy=policy, start_within_s=40.0)  # until then least-price waits in its hold
 
     urgent = story.urgent_comes(4)
     starts_on_the_held_nodes(story, daemon, urgent)
