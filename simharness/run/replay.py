@@ -241,8 +241,12 @@ class Replay:
                 operation.phase is Phase.MAKING_ROOM or operation.for_job_id not in self._urgent
                 for operation in operations
             )
-            or (self._policy.collects and (self.journal.notices() or self.cluster.announced))
+            or (self._policy.collects and self._is_any_awaited())
         )
+
+    def _is_any_awaited(self) -> bool:
+        """Whether a job is announced that has not arrived, as far as the daemon knows."""
+        return bool(self.cluster.announced) or any(one.job_id is None for one in self.journal.notices())
 
     def _affects(self, operations: tuple[Operation, ...], change: Change) -> bool:
         """Whether a change makes an urgent job wait, or may be what an operation waits for."""
