@@ -23,18 +23,8 @@ from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.shared_nodes import Holder, apart, connected, held_on, room_when_left
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.model import (
-    Candidate,
-    Cluster,
-    Job,
-    Limits,
-    Memo,
-    NodeSets,
-    Reserve,
-    Resources,
-    names,
-)
-from makeway.policies.safety.prices import loss_node_s, price_node_s
+from makeway.policies.model import Candidate, Cluster, Job, Limits, Memo, NodeSets, Reserve, Resources, names
+from makeway.policies.safety.prices import loss_node_s, price_node_s, price_of
 from makeway.policies.safety.protection import protection
 
 _Item = TypeVar("_Item")
@@ -115,8 +105,22 @@ def _group_of_one(holder: Holder, cluster: Cluster, excluded: AbstractSet[str], 
     key = job.job_id, job.job_id in excluded
     group = known.get(key)
     if group is None or group.nodes != nodes:
-        group = known[key] = _victim_group([holder], cluster, excluded)
+        group = known[key] = _alone(job, nodes, cluster.now_s, protected_by(job, cluster, excluded))
     return group
+
+
+def _alone(job: Job, nodes: tuple[str, ...], now_s: float, protected_by: str) -> VictimGroup:
+    """A group of one job; see `VictimGroup`."""
+    lost_node_s = loss_node_s(job, now_s)
+    return VictimGroup(
+        jobs=(job,),
+        nodes=nodes,
+        loss_node_s=lost_node_s,
+        price_node_s=price_of(lost_node_s, job),
+        system_s=system_s(job),
+        application_s=application_s(job, now_s),
+        protected_by=protected_by,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +191,6 @@ def _holders(cluster: Cluster, urgent: UrgentJob, unusable: AbstractSet[str]) ->
 def _victim_group(group: list[Holder], cluster: Cluster, excluded: AbstractSet[str]) -> VictimGroup:
     jobs = tuple(job for job, _ in group)
     system = [system_s(job) for job in jobs]
-    shared = cluster.shared_nodes()
     return VictimGroup(
         jobs=jobs,
         nodes=group[0][1] if len(group) == 1 else tuple(dict.fromkeys(names(nodes for _, nodes in group))),
@@ -196,7 +199,7 @@ def _victim_group(group: list[Holder], cluster: Cluster, excluded: AbstractSet[s
         system_s=None if None in system else sum(duration for duration in system if duration is not None),
         application_s=application_s(jobs[0], cluster.now_s) if len(jobs) == 1 else None,
         protected_by=_protected_by(jobs, cluster, excluded),
-        shares_nodes=bool(shared) and not all(shared.isdisjoint(job.nodes) for job in jobs),
+        shares_nodes=not all(map(cluster.shared_nodes().isdisjoint, (job.nodes for job in jobs))),
     )
 
 
@@ -250,16 +253,9 @@ class SharedCandidates:
 
     def groups(self, cluster: Cluster) -> tuple[VictimGroup, ...]:
         """The jobs as groups of one."""
+        now_s, why = cluster.now_s, self.protected_by
         return tuple(
-            VictimGroup(
-                jobs=(job,),
-                nodes=tuple(name for name in job.nodes if name in self.room),
-                loss_node_s=loss_node_s(job, cluster.now_s),
-                price_node_s=price_node_s(job, cluster.now_s),
-                system_s=system_s(job),
-                application_s=application_s(job, cluster.now_s),
-                protected_by=self.protected_by.get(job.job_id, ""),
-            )
+            _alone(job, tuple(filter(self.room.__contains__, job.nodes)), now_s, why.get(job.job_id, ""))
             for job in self.jobs
         )
 

@@ -127,6 +127,8 @@ class _Arbiter:
     operations: tuple[Operation, ...] = field(init=False)
     """The open operations. An urgent job may have several: one that makes way, and one for its priority."""
     actions: Sequence[Action]
+    tasks: Mapping[str, list[Action]] = field(init=False)
+    """What open operations do, by the job that they do it to."""
     tripped: bool = field(init=False)
     spent: _Spent = field(init=False)
 
@@ -135,16 +137,17 @@ class _Arbiter:
         self.operations = tuple(
             operation for operation in self.cluster.operations if operation.phase is not Phase.CLOSED
         )
+        tasks: dict[str, list[Action]] = {}
+        for operation in self.operations:
+            for task in operation.tasks:
+                tasks.setdefault(task.action.job_id, []).append(task.action)
+        self.tasks = tasks
         self.tripped = breaker_tripped(self.cluster.failures_s, self.cluster.limits, self.cluster.now_s)
         self.spent = _Spent()
 
     def under_way(self, action: Action) -> bool:
         """Whether the action is a task of an open operation."""
-        return any(
-            task.action.job_id == action.job_id and task.action == action
-            for operation in self.operations
-            for task in operation.tasks
-        )
+        return action in self.tasks.get(action.job_id, ())
 
     def whole(self, job_id: str) -> str:
         """The heterogeneous job that a job is a component of, else the job itself."""

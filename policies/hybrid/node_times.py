@@ -25,8 +25,8 @@ def end_times_s(request: Request, until_s: float) -> dict[str, float]:
     demand = request.urgent.job.demand
     if demand is not None:
         return _room_times_s(request, demand, until_s)
-    up = request.cluster.up_nodes()
-    unusable, own = request.unusable, frozenset(request.urgent.kept_nodes)
+    sets = request.cluster.node_sets()
+    suitable = sets.up & ~(sets.of_any(request.unusable) | sets.of(request.urgent.kept_nodes))
     shared = request.cluster.shared_nodes()
     ends_s: dict[str, float] = {}
     later: list[tuple[str, ...]] = []
@@ -36,9 +36,8 @@ def end_times_s(request: Request, until_s: float) -> dict[str, float]:
             if shared:
                 later.append(job.nodes)
         else:
-            for name in job.nodes:
-                if name in up and name not in unusable and name not in own:
-                    ends_s[name] = max(end_s, ends_s.get(name, end_s))
+            for name in sets.among(job.nodes, suitable):
+                ends_s[name] = max(end_s, ends_s.get(name, end_s))
     for name in frozenset[str]().union(*later).intersection(ends_s):
         del ends_s[name]
     return dict(sorted(ends_s.items(), key=lambda item: (item[1], item[0])))

@@ -29,7 +29,6 @@ from makeway.policies.hybrid.overhead import preemption_overhead
 from makeway.policies.hybrid.preempting import TimedPreemption, preemptions
 from makeway.policies.model import (
     Action,
-    Candidate,
     Cluster,
     Decision,
     Job,
@@ -55,7 +54,10 @@ class HoldPlan:
     nodes: tuple[str, ...] = ()
     """Nodes that jobs still use."""
     leaving: tuple[TimedPreemption, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
+    ranked: tuple[TimedPreemption, ...] = ()
+    """The jobs that could be made to leave, in the order in which they are considered."""
+    chosen: tuple[TimedPreemption, ...] = ()
+    """Those of them that are to leave, now or later."""
     text: str
     again_s: float | None = None
     """When the next job will have to leave. None: no further job has to."""
@@ -174,9 +176,10 @@ def prepare(request: Request, config: HybridConfig, first: bool) -> HoldPlan:
     return HoldPlan(
         nodes=(*ending, *freed[:missing]),
         leaving=due,
-        candidates=tuple(preemption.candidate(chosen=preemption in chosen) for preemption in ranked),
+        ranked=tuple(ranked),
+        chosen=tuple(chosen),
         text=f"By the predicted arrival {node_text(len(ending))} come free, and {missing} will be made free.",
-        again_s=min((preemption.issue_s for preemption in chosen if preemption not in due), default=None),
+        again_s=min((one.issue_s for one in chosen if one.issue_s > cluster.now_s), default=None),
     )
 
 
@@ -283,4 +286,6 @@ def _why(request: Request, plan: HoldPlan) -> Rationale:
         for job, method in zip(preemption.group.jobs, preemption.methods, strict=True)
     ]
     lost_node_s = preemption_overhead(leaving, request.cluster.now_s).lost_node_s
-    return rationale(request, plan.text, candidates=plan.candidates, loss_node_s=lost_node_s)
+    chosen = {preemption.group.job_ids for preemption in plan.chosen}
+    candidates = tuple(one.candidate(chosen=one.group.job_ids in chosen) for one in plan.ranked)
+    return rationale(request, plan.text, candidates=candidates, loss_node_s=lost_node_s)

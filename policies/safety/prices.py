@@ -130,7 +130,12 @@ def price_node_s(job: Job, now_s: float) -> int:
     """What a kill counts as when jobs are compared: its loss, times 4 if it was evicted once before, 9 if
     twice, and so on.
     """
-    return loss_node_s(job, now_s) * (1 + job.past_evictions) ** 2
+    return price_of(loss_node_s(job, now_s), job)
+
+
+def price_of(lost_node_s: int, job: Job) -> int:
+    """What lost work of a job counts as; see `price_node_s`."""
+    return lost_node_s * (1 + job.past_evictions) ** 2
 
 
 def killed_node_s(actions: Iterable[Action], cluster: Cluster, at_s: float | None = None) -> int:
