@@ -86,7 +86,7 @@ def load_history(source: HistorySource) -> PastPeriod:
     jobs = [
         job
         for job in jobs_of(export_rows(source))
-        if source.partition is None or job.partition == source.partition
+        if source.partition is None or source.partition in _partitions(job)
     ]
     if not any(job.runs for job in jobs):
         if source.partition is not None:
@@ -210,7 +210,7 @@ class _Loading:
             return None
         return first_class(
             self.rules.classes,
-            partitions=(job.partition,),
+            partitions=_partitions(job),
             qos=job.qos,
             account=job.account,
             user=job.user,
@@ -222,9 +222,10 @@ class _Loading:
         """Whether a job that has not run is urgent."""
         if self.rules.classes is not None:
             return found is not None and found.kind is JobKind.ON_DEMAND
-        asked = SimJob(job.job_id, 0.0, 0.0, 0.0, 0, job.user, job.account)
-        asked.queue, asked.partition = job.qos, job.partition
-        return any(rule.name is ClassName.URGENT and rule.matches(asked) for rule in self.source.classes)
+        asked = SimJob(job.job_id, 0.0, 0.0, 0.0, 0, job.user, job.account, queue=job.qos)
+        may_run = [replace(asked, partition=partition) for partition in _partitions(job)]
+        urgent = [rule for rule in self.source.classes if rule.name is ClassName.URGENT]
+        return any(rule.matches(one) for rule in urgent for one in may_run)
 
     def _classed(
         self,
@@ -272,6 +273,11 @@ class _Loading:
             requeues=len(lost),
             requeued_node_s=share * sum(run.elapsed_s * run.node_count for run in lost),
         )
+
+
+def _partitions(job: AccountedJob) -> tuple[str, ...]:
+    """The partition of a job that has run; those that one could run in that has not."""
+    return tuple(job.partition.split(","))
 
 
 def _run_time_s(job: AccountedJob, found: JobClass | None) -> float:

@@ -10,8 +10,9 @@ from makeway.adapters.slurm.resources.counting import capacity, counting, shared
 from makeway.policies.model import Resources
 
 _SELECT = "SelectType"
-_SHOW_NODES = ("scontrol", "--oneliner", "show", "nodes")
-_SHOW_PARTITIONS = ("scontrol", "--oneliner", "show", "partitions")
+_SHOW_NODES = ("scontrol", "--all", "--oneliner", "show", "nodes")
+_SHOW_PARTITIONS = ("scontrol", "--all", "--oneliner", "show", "partitions")
+"""With all: else a user who is no operator misses hidden partitions, and the nodes that no other one has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

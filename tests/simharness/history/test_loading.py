@@ -210,6 +210,16 @@ def test_what_is_left_out_is_counted(source: HistorySource) -> None:
     ]
 
 
+def test_a_job_of_several_partitions_that_never_started(source: HistorySource, tmp_path: Path) -> None:
+    never = {"Start": "None", "ElapsedRaw": "0", "AllocTRES": "", "Partition": "batch,fast"}
+    rows = (row(1, eligible=0, start=0, end=0, **never), row(2, eligible=0, start=0, end=9, Partition="fast"))
+    by_option = replace(source, classes=(parse_class("urgent:partition=fast"),), partition="fast")
+    assert load(by_option, *rows).left_out.urgent_never_started == 1
+    config = tmp_path / "makeway.yaml"
+    config.write_text(CONFIG.replace("qos: [urgent]", "partitions: [fast]"))
+    assert load(replace(source, classes=(), config=config), *rows).left_out.urgent_never_started == 1
+
+
 def requeued(account: str) -> tuple[str, str]:
     first = row(1, eligible=0, start=0, end=50, State="REQUEUED", Account=account)
     return first, row(1, eligible=50, start=100, end=160, Account=account)
