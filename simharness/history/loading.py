@@ -53,6 +53,8 @@ class LeftOut:
     turnarounds are not measured."""
     rigid: int = 0
     """Malleable jobs that are rigid here, because they share nodes."""
+    unseen_nodes: int = 0
+    """Nodes of the partitions that the description of the machine does not show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +131,7 @@ class _Loading:
             dropped=self.left_out.never_started + self.left_out.too_short,
             sharing=self.shape.sharing,
         )
+        self.left_out.unseen_nodes = self.shape.unseen_count
         last_s = max(job.submit_s for job in found)
         return PastPeriod(
             workload=workload,
@@ -329,6 +332,9 @@ def notes(history: PastPeriod) -> list[str]:
         "jobs left out, because they need more than the machine has": len(workload.impossible),
         "jobs that are parts of heterogeneous jobs, and start apart from each other here": parts,
         "malleable jobs that keep their size, because they share nodes": left_out.rigid,
+        "nodes that the machine lacks here, because scontrol hides them, such as sleeping cloud nodes": (
+            left_out.unseen_nodes
+        ),
     }
     lines = [f"{text}: {count:,}" for text, count in found.items() if count]
     if not any(job.kind is JobKind.ON_DEMAND and job.submit_s >= 0 for job in workload.jobs):

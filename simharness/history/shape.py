@@ -1,10 +1,10 @@
 """The machine of a history, and what each of its jobs takes of it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from makeway.adapters.slurm.accounting.jobs import AccountedRun
-from makeway.adapters.slurm.accounting.machine import MachineNode, read_machine
+from makeway.adapters.slurm.accounting.machine import MachineNode, read_machine, unseen_nodes
 from makeway.adapters.slurm.accounting.rows import BadExport
 from makeway.policies.model import MEMORY, Resources, dominant_share, without_numbers
 from makeway.simharness.engine.shared.nodes import SharingSettings
@@ -28,6 +28,8 @@ class MachineShape:
     """The partitions that do not have all nodes: a job of one holds a seat of it on each node."""
     reference: Resources = field(default_factory=Resources)
     """The largest amount of each resource that any node has."""
+    unseen_count: int = 0
+    """Nodes of its partitions of which nothing is known."""
 
     @property
     def known(self) -> frozenset[str]:
@@ -86,7 +88,8 @@ def machine_shape(source: HistorySource) -> MachineShape:
     if source.node_count is not None or source.node is not None:
         raise HistoryError("--machine and --nodes exclude each other: give one of them")
     try:
-        nodes = read_machine(machine_text(source.machine))
+        text = machine_text(source.machine)
+        nodes, unseen = read_machine(text), unseen_nodes(text, source.partition)
     except BadExport as error:
         raise HistoryError(f"{source.machine}: {error}") from None
     if source.partition is not None:
@@ -95,7 +98,7 @@ def machine_shape(source: HistorySource) -> MachineShape:
             raise HistoryError(
                 f"--partition {source.partition}: {source.machine} has no node of it; accepted: a partition"
             )
-    return shape_of(nodes)
+    return replace(shape_of(nodes), unseen_count=len(unseen))
 
 
 def shape_of(nodes: Sequence[MachineNode]) -> MachineShape:

@@ -281,6 +281,24 @@ def test_a_partition_of_the_recorded_machine(tmp_path: Path) -> None:
     assert all(sharing.able_count(job.demand) == 1 for job in gpu if job.demand is not None)
     only = load_history(replace(source, partition="gpu", classes=(parse_class("evictable:partition=gpu"),)))
     assert (only.workload.node_count, len(only.workload.jobs)) == (1, 2)
+    assert not any("scontrol hides" in line for line in notes(history))
+
+
+def test_nodes_that_the_machine_lacks_are_counted(tmp_path: Path) -> None:
+    folder, machine = RECORDED / "22.05", tmp_path / "machine.txt"
+    lines = (folder / "machine.txt").read_text().splitlines()
+    machine.write_text(
+        "\n".join(line for line in lines if not line.startswith(("NodeName=n2 ", "NodeName=n3 ")))
+    )
+    source = HistorySource(
+        exports=(folder / "jobs.txt",), machine=machine, classes=(parse_class("urgent:group=urgent"),)
+    )
+    history = load_history(source)
+    assert history.workload.node_count == 4
+    words = "nodes that the machine lacks here, because scontrol hides them, such as sleeping cloud nodes: 2"
+    assert words in notes(history)
+    gpu = replace(source, partition="gpu", classes=(parse_class("evictable:partition=gpu"),))
+    assert load_history(gpu).left_out.unseen_nodes == 0
 
 
 @pytest.mark.parametrize(
