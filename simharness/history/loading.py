@@ -191,8 +191,7 @@ class _Loading:
             self.left_out.earlier += 1
             return None
         size, demand = job.runs[-1].node_count, self.shape.demand(job.runs[-1], job.partition)
-        able = self.shape.node_count if demand is None else self._able_count(demand)
-        if not 1 <= size <= able:
+        if not 1 <= size <= self.shape.able_count(demand):
             self.impossible.append((job.job_id, size))
             return None
         submit_s, runtime_s, limit_s = _times_from(job, found, from_s)
@@ -202,11 +201,6 @@ class _Loading:
             self.heterogeneous.add(job.job_id)
         self.past[job.job_id] = self._past(job, demand)
         return self._classed(job, found, submit_s, runtime_s, limit_s, demand)
-
-    def _able_count(self, demand: Resources) -> int:
-        sharing = self.shape.sharing
-        assert sharing is not None
-        return sharing.able_count(demand)
 
     def _class_of(self, job: AccountedJob) -> JobClass | None:
         if self.rules.classes is None:

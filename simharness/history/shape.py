@@ -30,6 +30,9 @@ class MachineShape:
     """The largest amount of each resource that any node has."""
     unseen_count: int = 0
     """Nodes of its partitions of which nothing is known."""
+    _able_counts: dict[Resources, int] = field(
+        default_factory=dict[Resources, int], compare=False, repr=False
+    )
 
     @property
     def known(self) -> frozenset[str]:
@@ -48,9 +51,17 @@ class MachineShape:
         counted = {name: amount for name, amount in self._amounts(run) if self._counts(name)}
         nodes = max(1, run.node_count)
         demand = self._placed({name: -(-amount // nodes) for name, amount in counted.items()}, partition)
-        if self.sharing.able_count(demand) < nodes:
+        if self.able_count(demand) < nodes:
             demand = self._placed({name: amount // nodes for name, amount in counted.items()}, partition)
         return demand
+
+    def able_count(self, demand: Resources | None) -> int:
+        """How many of the nodes have as much when they are empty. None: a whole node."""
+        if demand is None or self.sharing is None:
+            return self.node_count
+        if demand not in self._able_counts:  # many jobs are alike, and a machine may have thousands of nodes
+            self._able_counts[demand] = self.sharing.able_count(demand)
+        return self._able_counts[demand]
 
     def share(self, demand: Resources) -> float:
         """Which part of a node a demand takes: the largest part of any resource of which a node has most."""

@@ -7,6 +7,7 @@ import pytest
 
 from makeway.adapters.slurm.accounting.rows import NEEDED
 from makeway.policies.model import JobKind, Resources
+from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.history.loading import NO_LIMIT_S, PastPeriod, load_history, notes
 from makeway.simharness.history.source import HistoryError, HistorySource
 from makeway.simharness.workloads.classes import parse_class
@@ -282,6 +283,21 @@ def test_a_partition_of_the_recorded_machine(tmp_path: Path) -> None:
     only = load_history(replace(source, partition="gpu", classes=(parse_class("evictable:partition=gpu"),)))
     assert (only.workload.node_count, len(only.workload.jobs)) == (1, 2)
     assert not any("scontrol hides" in line for line in notes(history))
+
+
+def test_equal_jobs_are_compared_with_the_nodes_once(
+    source: HistorySource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Resources] = []
+    compare = SharingSettings.able_count
+
+    def able_count(self: SharingSettings, demand: Resources) -> int:
+        asked.append(demand)
+        return compare(self, demand)
+
+    monkeypatch.setattr(SharingSettings, "able_count", able_count)
+    load(source, *(row(number, eligible=0, start=0, end=10) for number in range(100, 150)), URGENT)
+    assert asked == [Resources.of({"cpu": 2, "mem": 1500})]
 
 
 def test_nodes_that_the_machine_lacks_are_counted(tmp_path: Path) -> None:
