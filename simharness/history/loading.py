@@ -53,6 +53,8 @@ class LeftOut:
     turnarounds are not measured."""
     rigid: int = 0
     """Malleable jobs that are rigid here, because they share nodes."""
+    unseen_nodes: int = 0
+    """Nodes of the partitions that the description of the machine does not show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ def load_history(source: HistorySource) -> PastPeriod:
     jobs = [
         job
         for job in jobs_of(export_rows(source))
-        if source.partition is None or job.partition == source.partition
+        if source.partition is None or source.partition in _partitions(job)
     ]
     if not any(job.runs for job in jobs):
         if source.partition is not None:
@@ -129,6 +131,7 @@ class _Loading:
             dropped=self.left_out.never_started + self.left_out.too_short,
             sharing=self.shape.sharing,
         )
+        self.left_out.unseen_nodes = self.shape.unseen_count
         last_s = max(job.submit_s for job in found)
         return PastPeriod(
             workload=workload,
@@ -188,8 +191,7 @@ class _Loading:
             self.left_out.earlier += 1
             return None
         size, demand = job.runs[-1].node_count, self.shape.demand(job.runs[-1], job.partition)
-        able = self.shape.node_count if demand is None else self._able_count(demand)
-        if not 1 <= size <= able:
+        if not 1 <= size <= self.shape.able_count(demand):
             self.impossible.append((job.job_id, size))
             return None
         submit_s, runtime_s, limit_s = _times_from(job, found, from_s)
@@ -200,17 +202,12 @@ class _Loading:
         self.past[job.job_id] = self._past(job, demand)
         return self._classed(job, found, submit_s, runtime_s, limit_s, demand)
 
-    def _able_count(self, demand: Resources) -> int:
-        sharing = self.shape.sharing
-        assert sharing is not None
-        return sharing.able_count(demand)
-
     def _class_of(self, job: AccountedJob) -> JobClass | None:
         if self.rules.classes is None:
             return None
         return first_class(
             self.rules.classes,
-            partitions=(job.partition,),
+            partitions=_partitions(job),
             qos=job.qos,
             account=job.account,
             user=job.user,
@@ -222,9 +219,10 @@ class _Loading:
         """Whether a job that has not run is urgent."""
         if self.rules.classes is not None:
             return found is not None and found.kind is JobKind.ON_DEMAND
-        asked = SimJob(job.job_id, 0.0, 0.0, 0.0, 0, job.user, job.account)
-        asked.queue, asked.partition = job.qos, job.partition
-        return any(rule.name is ClassName.URGENT and rule.matches(asked) for rule in self.source.classes)
+        asked = SimJob(job.job_id, 0.0, 0.0, 0.0, 0, job.user, job.account, queue=job.qos)
+        may_run = [replace(asked, partition=partition) for partition in _partitions(job)]
+        urgent = [rule for rule in self.source.classes if rule.name is ClassName.URGENT]
+        return any(rule.matches(one) for rule in urgent for one in may_run)
 
     def _classed(
         self,
@@ -272,6 +270,11 @@ class _Loading:
             requeues=len(lost),
             requeued_node_s=share * sum(run.elapsed_s * run.node_count for run in lost),
         )
+
+
+def _partitions(job: AccountedJob) -> tuple[str, ...]:
+    """The partition of a job that has run; those that one could run in that has not."""
+    return tuple(job.partition.split(","))
 
 
 def _run_time_s(job: AccountedJob, found: JobClass | None) -> float:
@@ -323,6 +326,9 @@ def notes(history: PastPeriod) -> list[str]:
         "jobs left out, because they need more than the machine has": len(workload.impossible),
         "jobs that are parts of heterogeneous jobs, and start apart from each other here": parts,
         "malleable jobs that keep their size, because they share nodes": left_out.rigid,
+        "nodes that the machine lacks here, because scontrol hides them, such as sleeping cloud nodes": (
+            left_out.unseen_nodes
+        ),
     }
     lines = [f"{text}: {count:,}" for text, count in found.items() if count]
     if not any(job.kind is JobKind.ON_DEMAND and job.submit_s >= 0 for job in workload.jobs):

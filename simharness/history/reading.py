@@ -5,7 +5,8 @@ from datetime import tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from makeway.adapters.slurm.accounting.rows import AccountingRow, BadExport, read_rows
+from makeway.adapters.slurm.accounting.rows import CLUSTER, AccountingRow, BadExport, read_rows
+from makeway.daemon.errors import printable
 from makeway.simharness.history.source import HistoryError, HistorySource
 from makeway.simharness.workloads.text_files import DAMAGE, Compression, FileKind, open_text
 
@@ -22,12 +23,19 @@ def export_rows(source: HistorySource) -> Iterator[AccountingRow]:
     """The rows of all exports, in their order.
 
     Raises:
-        HistoryError: a file cannot be read, is damaged or is no such export; or there is no such time zone.
+        HistoryError: a file cannot be read, is damaged or is no such export; jobs are of several clusters; or
+            there is no such time zone.
     """
-    zone = _zone(source.zone)
+    zone, cluster = _zone(source.zone), ""
     for path in source.exports:
         try:
-            yield from read_rows(_lines(path, _EXPORT), zone)
+            for row in read_rows(_lines(path, _EXPORT), zone):
+                cluster = cluster or row.cluster
+                if row.cluster not in ("", cluster):
+                    complaint = f"{CLUSTER} {printable(row.cluster)!r} after {printable(cluster)!r}"
+                    accepted = "the jobs of one cluster (sacct --local)"
+                    raise BadExport(f"line {row.line}: {complaint}; accepted: {accepted}")
+                yield row
         except BadExport as error:
             raise HistoryError(f"{path}: {error}") from None
 

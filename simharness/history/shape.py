@@ -1,10 +1,10 @@
 """The machine of a history, and what each of its jobs takes of it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from makeway.adapters.slurm.accounting.jobs import AccountedRun
-from makeway.adapters.slurm.accounting.machine import MachineNode, read_machine
+from makeway.adapters.slurm.accounting.machine import MachineNode, read_machine, unseen_nodes
 from makeway.adapters.slurm.accounting.rows import BadExport
 from makeway.policies.model import MEMORY, Resources, dominant_share, without_numbers
 from makeway.simharness.engine.shared.nodes import SharingSettings
@@ -28,6 +28,11 @@ class MachineShape:
     """The partitions that do not have all nodes: a job of one holds a seat of it on each node."""
     reference: Resources = field(default_factory=Resources)
     """The largest amount of each resource that any node has."""
+    unseen_count: int = 0
+    """Nodes of its partitions of which nothing is known."""
+    _able_counts: dict[Resources, int] = field(
+        default_factory=dict[Resources, int], compare=False, repr=False
+    )
 
     @property
     def known(self) -> frozenset[str]:
@@ -46,9 +51,17 @@ class MachineShape:
         counted = {name: amount for name, amount in self._amounts(run) if self._counts(name)}
         nodes = max(1, run.node_count)
         demand = self._placed({name: -(-amount // nodes) for name, amount in counted.items()}, partition)
-        if self.sharing.able_count(demand) < nodes:
+        if self.able_count(demand) < nodes:
             demand = self._placed({name: amount // nodes for name, amount in counted.items()}, partition)
         return demand
+
+    def able_count(self, demand: Resources | None) -> int:
+        """How many of the nodes have as much when they are empty. None: a whole node."""
+        if demand is None or self.sharing is None:
+            return self.node_count
+        if demand not in self._able_counts:  # many jobs are alike, and a machine may have thousands of nodes
+            self._able_counts[demand] = self.sharing.able_count(demand)
+        return self._able_counts[demand]
 
     def share(self, demand: Resources) -> float:
         """Which part of a node a demand takes: the largest part of any resource of which a node has most."""
@@ -86,7 +99,8 @@ def machine_shape(source: HistorySource) -> MachineShape:
     if source.node_count is not None or source.node is not None:
         raise HistoryError("--machine and --nodes exclude each other: give one of them")
     try:
-        nodes = read_machine(machine_text(source.machine))
+        text = machine_text(source.machine)
+        nodes, unseen = read_machine(text), unseen_nodes(text, source.partition)
     except BadExport as error:
         raise HistoryError(f"{source.machine}: {error}") from None
     if source.partition is not None:
@@ -95,7 +109,7 @@ def machine_shape(source: HistorySource) -> MachineShape:
             raise HistoryError(
                 f"--partition {source.partition}: {source.machine} has no node of it; accepted: a partition"
             )
-    return shape_of(nodes)
+    return replace(shape_of(nodes), unseen_count=len(unseen))
 
 
 def shape_of(nodes: Sequence[MachineNode]) -> MachineShape:

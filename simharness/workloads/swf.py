@@ -102,11 +102,6 @@ class Header:
     max_procs: int | None = None
     start_epoch_s: int | None = None
 
-    @property
-    def has_size(self) -> bool:
-        """Whether it says how large the machine is."""
-        return bool(self.max_nodes or self.max_procs)
-
 
 @dataclass(slots=True, kw_only=True)
 class SwfReader:

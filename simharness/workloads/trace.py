@@ -14,6 +14,10 @@ from makeway.simharness.workloads.unit import TraceMachine, TraceUnit, fit, natu
 __all__ = ["Trace", "TraceError", "read_trace", "write_swf"]
 
 
+_NAME_LIMIT = 1e15
+"""A number from here on is no name and keeps its text."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
     """One trace as a workload for a machine of equal nodes, or of processors."""
@@ -76,17 +80,13 @@ def read_trace(
     """
     reader = SwfReader(path=Path(path), skip_bad=skip_bad)
     workload = _Workload()
-    machine: TraceMachine | None = None
     empty = True
     for columns in reader.blocks():
-        # The header may come after the first jobs.
-        if machine is None and (node_count is not None or reader.header.has_size):
-            machine = _machine(reader, node_count, procs_per_node, node)
         workload.add(columns)
         empty = False
     if empty:
         raise _no_job(path, reader.bad, workload.dropped, 0)
-    machine = machine or _machine(reader, node_count, procs_per_node, node)
+    machine = _machine(reader, node_count, procs_per_node, node)  # parts of the header may come after jobs
     workload.leave_out_parts()
     return _trace(reader, workload, machine, unit)
 
@@ -116,6 +116,17 @@ def _trace(reader: SwfReader, workload: "_Workload", machine: TraceMachine, unit
     )
 
 
+class _Names(dict[str, str]):
+    """The name for each text of a user, group, queue or partition: 7 for `7.0`, too, and nothing for -1."""
+
+    def __missing__(self, text: str) -> str:
+        number = float(text)
+        whole = number.is_integer() and abs(number) < _NAME_LIMIT
+        name = "" if number == -1.0 else str(int(number)) if whole else text
+        self[text] = name
+        return name
+
+
 @dataclass(slots=True)
 class _Workload:
     """The jobs read so far, sized in processors, and the number of those left out."""
@@ -128,7 +139,7 @@ class _Workload:
     parts: int = 0
     duplicates: int = 0
     _seen: dict[str, int] = field(default_factory=dict[str, int])
-    _names: dict[str, str] = field(default_factory=lambda: {"-1": ""})
+    _names: _Names = field(default_factory=_Names)
     """Each user, group, queue and partition once, however many jobs they have."""
 
     def add(self, columns: Columns) -> None:
@@ -175,10 +186,10 @@ class _Workload:
                     run_s,
                     max(run_s, requested_s),
                     size,
-                    names.setdefault(user, user),
-                    names.setdefault(group, group),
-                    queue=names.setdefault(queue, queue),
-                    partition=names.setdefault(partition, partition),
+                    names[user],
+                    names[group],
+                    queue=names[queue],
+                    partition=names[partition],
                 )
             )
 

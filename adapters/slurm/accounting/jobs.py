@@ -36,6 +36,7 @@ class AccountedJob:
     user: str
     account: str
     partition: str
+    """Where it ran. If it never started: those that it could run in, by commas."""
     qos: str
     features: str
     words: frozenset[str]
@@ -52,16 +53,19 @@ class AccountedJob:
 def jobs_of(rows: Iterable[AccountingRow]) -> list[AccountedJob]:
     """The jobs of the rows, by the time from which on they could start.
 
-    Rows that are there twice, as in the exports of two periods that a job ran in, count once; the later one
-    is believed. A row of a job that still waits, as in the export of an earlier period, does not count
-    next to one with a start. A job number that Slurm has used again belongs to two jobs.
+    Rows that are there twice, as in the exports of two periods that a job ran in, count once: that of the
+    later export is believed, which has the end, or the longer time. A row of a job that still waits, as in
+    the export of an earlier period, does not count next to one with a start. A job number that Slurm has used
+    again belongs to two jobs.
     """
     by_number: dict[str, dict[tuple[float, float | None], AccountingRow]] = {}
     for row in rows:
-        by_number.setdefault(row.raw_id, {})[row.submit_s, row.start_s] = row
+        known, key = by_number.setdefault(row.raw_id, {}), (row.submit_s, row.start_s)
+        if key not in known or _age(row) >= _age(known[key]):
+            known[key] = row
     found: dict[str, AccountedJob] = {}
-    for known in by_number.values():
-        for group in _groups(sorted(_without_waits(known.values()), key=_order)):
+    for several in by_number.values():
+        for group in _groups(sorted(_without_waits(several.values()), key=_order)):
             job = _job(group)
             name, times = job.job_id, 1
             while name in found:
@@ -75,6 +79,11 @@ def _without_waits(rows: Collection[AccountingRow]) -> Iterator[AccountingRow]:
     """The rows of one number without those that another export has with a start, by then."""
     begun = {row.submit_s for row in rows if row.start_s is not None}
     return (row for row in rows if row.start_s is not None or row.submit_s not in begun)
+
+
+def _age(row: AccountingRow) -> tuple[bool, float]:
+    """How late a row of a run was written: the run only grows, until it ends. A change of size is no end."""
+    return row.end_s is not None and row.state not in _RESIZED, row.elapsed_s
 
 
 def _order(row: AccountingRow) -> tuple[float, float]:
@@ -104,7 +113,7 @@ def _job(rows: list[AccountingRow]) -> AccountedJob:
         job_id=last.job_id,
         user=last.user,
         account=last.account,
-        partition=last.partition,
+        partition=next((row.partition for row in reversed(rows) if row.ran), last.partition),
         qos=last.qos,
         features=last.features,
         words=last.words,

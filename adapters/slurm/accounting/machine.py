@@ -1,7 +1,9 @@
 """The shape of a machine by what `scontrol` prints of it."""
 
+import re
 from dataclasses import dataclass
 
+from makeway.adapters.hostlist import expand
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.accounting.rows import BadExport
 from makeway.adapters.slurm.parse import config
@@ -10,8 +12,12 @@ from makeway.adapters.slurm.resources.counting import capacity, counting, shared
 from makeway.policies.model import Resources
 
 _SELECT = "SelectType"
-_SHOW_NODES = ("scontrol", "--oneliner", "show", "nodes")
-_SHOW_PARTITIONS = ("scontrol", "--oneliner", "show", "partitions")
+_SHOW_NODES = ("scontrol", "--all", "--oneliner", "show", "nodes")
+_SHOW_PARTITIONS = ("scontrol", "--all", "--oneliner", "show", "partitions")
+"""With all: else a user who is no operator misses hidden partitions, and the nodes that no other one has."""
+
+_NAME = re.compile(r"(?:Node|Partition)Name=(\S+)")
+_NODES = re.compile(r"(?<=\s)Nodes=(\S+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +72,28 @@ def read_machine(text: str) -> tuple[MachineNode, ...]:
         MachineNode(name=one.name, capacity=capacity(one, counts, shared), partitions=one.partitions)
         for one in usable
     )
+
+
+def unseen_nodes(text: str, partition: str | None = None) -> frozenset[str]:
+    """The nodes that a partition has and of which the text says no more: cloud nodes that sleep, before Slurm
+    24.11, and nodes of the future.
+
+    Args:
+        text: what `machine_commands` prints.
+        partition: only those of this partition. None: of all.
+
+    Raises:
+        BadExport: a list of nodes cannot be read.
+    """
+    listed: set[str] = set()
+    shown: set[str] = set()
+    for number, line in enumerate(text.splitlines(), 1):
+        name, names = _NAME.match(line), _NODES.search(line)
+        if line.startswith("NodeName=") and name is not None:
+            shown.add(name[1])
+        elif name is not None and names is not None and partition in (None, name[1]):
+            try:
+                listed.update(expand(names[1]))
+            except ValueError as error:
+                raise BadExport(f"line {number}: {error}; accepted: scontrol's lines") from None
+    return frozenset(listed - shown)

@@ -19,6 +19,8 @@ NEEDED: Final = (
     *("JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start"),
     *("End", "ElapsedRaw", "TimelimitRaw", "NNodes", "AllocTRES"),
 )
+CLUSTER: Final = "Cluster"
+"""An export may lack it."""
 CONSTRAINTS: Final = "Constraints"
 """Only classes with features need it."""
 COMMENT: Final = "Comment"
@@ -28,6 +30,8 @@ DELIMITER: Final = ";"
 _NEVER = frozenset({"", "None", "Unknown", "N/A"})
 _NO_LIMIT = frozenset({"", "UNLIMITED", "Partition_Limit", "INFINITE", "NOT_SET"})
 _UNITS: Mapping[str, int] = MappingProxyType({"": 1, "K": 1024, "M": 1024**2, "G": 1024**3})
+_STEP = re.compile(r"[\d_+]+\.")
+"""How the JobID of a step begins. `27_[0,1,4,...]` are waiting tasks: sacct does not name all of many."""
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([KMG]?)", re.ASCII)
 _DIGITS = 12
 """A number with more digits is damage: as seconds it is 30,000 years."""
@@ -68,6 +72,8 @@ class AccountingRow:
     node_count: int
     tres: tuple[tuple[str, int], ...]
     """What it held of all its nodes together, by name; memory is in megabytes. Empty: it never started."""
+    cluster: str = ""
+    """Empty: the export does not say."""
     features: str = ""
     words: frozenset[str] = frozenset()
     """The `makeway:` words of its comment."""
@@ -86,9 +92,9 @@ def export_command(first: str, end: str, *, features: bool = False, words: bool 
         features: also what the jobs ask of nodes.
         words: also the comments of the jobs.
     """
-    columns = [*NEEDED, *((CONSTRAINTS,) if features else ()), *((COMMENT,) if words else ())]
+    columns = [*NEEDED, CLUSTER, *((CONSTRAINTS,) if features else ()), *((COMMENT,) if words else ())]
     return (
-        "SLURM_TIME_FORMAT=%s sacct --allusers --allocations --duplicates --noconvert --parsable2 "
+        "SLURM_TIME_FORMAT=%s sacct --local --allusers --allocations --duplicates --noconvert --parsable2 "
         f"--delimiter='{DELIMITER}' --starttime={first} --endtime={end} --format={','.join(columns)}"
     )
 
@@ -132,7 +138,7 @@ def _header(line: str) -> tuple[str, tuple[str, ...]]:
     found = re.match(r"[A-Za-z]+([^A-Za-z]+)[A-Za-z]", line)
     if found is None:
         raise BadExport("line 1: no header of sacct; accepted: its output with --parsable2 and no --noheader")
-    known = {name.lower(): name for name in (*NEEDED, CONSTRAINTS, COMMENT)}
+    known = {name.lower(): name for name in (*NEEDED, CLUSTER, CONSTRAINTS, COMMENT)}
     names = tuple(known.get(name.strip().lower(), name) for name in line.split(found[1]))
     missing = [name for name in NEEDED if name not in names]
     if missing:
@@ -184,7 +190,7 @@ def _row(
 ) -> Iterator[AccountingRow]:
     """The row, unless it is a step's."""
     cell = dict(zip(names, cells, strict=True))
-    if "." in cell["JobID"]:
+    if _STEP.match(cell["JobID"]):
         return
     fields = _Cells(number, cell, zone)
     yield AccountingRow(
@@ -204,6 +210,7 @@ def _row(
         limit_s=None if cell["TimelimitRaw"] in _NO_LIMIT else 60.0 * fields.whole("TimelimitRaw"),
         node_count=fields.whole("NNodes"),
         tres=fields.read("AllocTRES", _tres, "amounts such as cpu=2,mem=4000M,node=1"),
+        cluster=intern(cell.get(CLUSTER, "")),
         features=intern(cell.get(CONSTRAINTS, "")),
         words=frozenset(comment_words(cell.get(COMMENT, ""))),
     )

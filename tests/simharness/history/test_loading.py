@@ -7,6 +7,7 @@ import pytest
 
 from makeway.adapters.slurm.accounting.rows import NEEDED
 from makeway.policies.model import JobKind, Resources
+from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.history.loading import NO_LIMIT_S, PastPeriod, load_history, notes
 from makeway.simharness.history.source import HistoryError, HistorySource
 from makeway.simharness.workloads.classes import parse_class
@@ -210,6 +211,16 @@ def test_what_is_left_out_is_counted(source: HistorySource) -> None:
     ]
 
 
+def test_a_job_of_several_partitions_that_never_started(source: HistorySource, tmp_path: Path) -> None:
+    never = {"Start": "None", "ElapsedRaw": "0", "AllocTRES": "", "Partition": "batch,fast"}
+    rows = (row(1, eligible=0, start=0, end=0, **never), row(2, eligible=0, start=0, end=9, Partition="fast"))
+    by_option = replace(source, classes=(parse_class("urgent:partition=fast"),), partition="fast")
+    assert load(by_option, *rows).left_out.urgent_never_started == 1
+    config = tmp_path / "makeway.yaml"
+    config.write_text(CONFIG.replace("qos: [urgent]", "partitions: [fast]"))
+    assert load(replace(source, classes=(), config=config), *rows).left_out.urgent_never_started == 1
+
+
 def requeued(account: str) -> tuple[str, str]:
     first = row(1, eligible=0, start=0, end=50, State="REQUEUED", Account=account)
     return first, row(1, eligible=50, start=100, end=160, Account=account)
@@ -271,6 +282,39 @@ def test_a_partition_of_the_recorded_machine(tmp_path: Path) -> None:
     assert all(sharing.able_count(job.demand) == 1 for job in gpu if job.demand is not None)
     only = load_history(replace(source, partition="gpu", classes=(parse_class("evictable:partition=gpu"),)))
     assert (only.workload.node_count, len(only.workload.jobs)) == (1, 2)
+    assert not any("scontrol hides" in line for line in notes(history))
+
+
+def test_equal_jobs_are_compared_with_the_nodes_once(
+    source: HistorySource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Resources] = []
+    compare = SharingSettings.able_count
+
+    def able_count(self: SharingSettings, demand: Resources) -> int:
+        asked.append(demand)
+        return compare(self, demand)
+
+    monkeypatch.setattr(SharingSettings, "able_count", able_count)
+    load(source, *(row(number, eligible=0, start=0, end=10) for number in range(100, 150)), URGENT)
+    assert asked == [Resources.of({"cpu": 2, "mem": 1500})]
+
+
+def test_nodes_that_the_machine_lacks_are_counted(tmp_path: Path) -> None:
+    folder, machine = RECORDED / "22.05", tmp_path / "machine.txt"
+    lines = (folder / "machine.txt").read_text().splitlines()
+    machine.write_text(
+        "\n".join(line for line in lines if not line.startswith(("NodeName=n2 ", "NodeName=n3 ")))
+    )
+    source = HistorySource(
+        exports=(folder / "jobs.txt",), machine=machine, classes=(parse_class("urgent:group=urgent"),)
+    )
+    history = load_history(source)
+    assert history.workload.node_count == 4
+    words = "nodes that the machine lacks here, because scontrol hides them, such as sleeping cloud nodes: 2"
+    assert words in notes(history)
+    gpu = replace(source, partition="gpu", classes=(parse_class("evictable:partition=gpu"),))
+    assert load_history(gpu).left_out.unseen_nodes == 0
 
 
 @pytest.mark.parametrize(

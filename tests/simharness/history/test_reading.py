@@ -49,6 +49,18 @@ def test_a_compressed_export_is_that_of_the_plain_file(
     assert (found.past, found.to_s, found.left_out) == (plain.past, plain.to_s, plain.left_out)
 
 
+def test_jobs_of_two_clusters_are_refused(source: HistorySource) -> None:
+    header = f"{HEADER};Cluster"
+    lines = [header, f"{RUNS[0]};north", f"{URGENT};south"]
+    words = "line 3: Cluster 'south' after 'north'; accepted: the jobs of one cluster (sacct --local)"
+    assert refused(source, "\n".join(lines).encode(), "jobs.txt") == words
+    other = source.exports[0].with_name("other.txt")
+    other.write_text("\n".join([header, lines[2]]))
+    written(source, "\n".join([*lines[:2], f"{URGENT};north"]).encode(), "jobs.txt")
+    with pytest.raises(HistoryError, match=re.escape(f"{other}: line 2: Cluster 'south' after 'north'")):
+        load_history(replace(source, exports=(source.exports[0], other)))
+
+
 @EVERY
 def test_an_export_that_breaks_off_is_refused(source: HistorySource, compress: Compress) -> None:
     packed = compress(TEXT.encode())

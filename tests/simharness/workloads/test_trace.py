@@ -49,6 +49,22 @@ def test_a_job_is_what_its_line_says(tmp_path: Path) -> None:
     )
 
 
+def test_a_number_is_one_name_however_it_is_written(tmp_path: Path) -> None:
+    path = trace_of(
+        tmp_path, *(line(owner=owner) for owner in ("7 -1", "7.0 -1.0", "+7 -1e0", "07 -1", "7.5 1e300"))
+    )
+    owners = [(job.user, job.account) for job in read_trace(path).jobs]
+    assert owners == [("7", "")] * 4 + [("7.5", "1e300")]
+
+
+@pytest.mark.parametrize("jobs_before", [1, 3000])
+def test_the_machine_is_that_of_the_whole_header(tmp_path: Path, jobs_before: int) -> None:
+    lines = [line(number) for number in range(jobs_before)]
+    trace = read_trace(trace_of(tmp_path, *lines, "; MaxNodes: 25", line(9000), header="; MaxProcs: 100"))
+    assert (trace.node_count, trace.procs_per_node) == (25, 4)
+    assert {job.node_count for job in trace.jobs} == {1}
+
+
 def test_missing_values_have_their_conventions(tmp_path: Path) -> None:
     path = trace_of(
         tmp_path,

@@ -10,6 +10,7 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster, slurm_version
 from makeway.adapters.devcluster.conf import DevSpec
 from makeway.adapters.devcluster.state_folder import inner_folder
+from makeway.adapters.slurm.accounting.machine import machine_commands, read_machine, unseen_nodes
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.policies.test_sleeping_slurm import (
     PAIR,
@@ -78,6 +79,16 @@ def falls_asleep(story: Story) -> None:
     """The two nodes are switched off."""
     story.world.cluster.run("scontrol", "update", f"NodeName={','.join(sorted(PAIR))}", "State=POWER_DOWN")
     await_that("two nodes are hidden", lambda: hidden(story) == PAIR, story.world.cluster.log_end)
+
+
+def test_a_history_says_that_its_machine_lacks_them(story: Story) -> None:
+    def machine() -> str:
+        return story.world.cluster.run("sh", "-c", machine_commands())
+
+    assert unseen_nodes(machine()) == frozenset()
+    falls_asleep(story)
+    assert unseen_nodes(machine()) == PAIR
+    assert PAIR.isdisjoint(node.name for node in read_machine(machine()))
 
 
 def test_no_further_job_leaves_if_nodes_of_the_hold_are_not_shown_any_more(

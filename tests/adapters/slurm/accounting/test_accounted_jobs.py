@@ -56,6 +56,10 @@ def test_a_change_of_size_is_the_same_run() -> None:
     large = replace(ROW, state="RESIZING", end_s=150.0, elapsed_s=30.0)
     small = replace(ROW, submit_s=150.0, start_s=150.0, end_s=200.0, elapsed_s=50.0, node_count=1)
     # Slurm counts the last part from the first start on.
+    # It may change in the second in which it was submitted and started, and still run.
+    begun = replace(large, submit_s=120.0, end_s=120.0, elapsed_s=0.0)
+    grows = replace(small, submit_s=120.0, start_s=120.0, end_s=None, state="RUNNING")
+    assert [(run.node_count, run.elapsed_s) for run in only(begun, grows).runs] == [(1, 50.0)]
     for last in (small, replace(small, start_s=120.0, elapsed_s=80.0)):
         (run,) = only(large, last).runs
         assert (run.start_s, run.end_s, run.elapsed_s) == (120.0, 200.0, 80.0)
@@ -63,8 +67,20 @@ def test_a_change_of_size_is_the_same_run() -> None:
 
 
 def test_a_job_of_two_periods_counts_once_and_the_later_row_is_believed() -> None:
-    runs_still = replace(ROW, state="RUNNING", end_s=None, elapsed_s=10.0)
-    assert only(runs_still, ROW).runs[0].end_s == 180.0
+    ran, later = (replace(ROW, state="RUNNING", end_s=None, elapsed_s=elapsed_s) for elapsed_s in (10, 20))
+    for rows in ((ran, later), (later, ran)):
+        assert only(*rows).runs[0].elapsed_s == 20.0
+        assert only(*rows, ROW).runs[0].end_s == 180.0
+        assert only(ROW, *rows).runs[0].end_s == 180.0
+    limited = replace(ROW, limit_s=600.0)
+    assert only(ROW, limited).limit_s == 600.0
+
+
+def test_the_partition_is_that_in_which_it_ran() -> None:
+    first = replace(ROW, state="REQUEUED", end_s=150.0, elapsed_s=30.0)
+    waiting = replace(ROW, state="PENDING", submit_s=150.0, start_s=None, end_s=None, partition="batch,low")
+    assert only(first, replace(waiting, elapsed_s=0.0)).partition == "batch"
+    assert only(replace(waiting, elapsed_s=0.0)).partition == "batch,low"
 
 
 def test_a_job_that_waits_in_one_export_and_runs_in_the_next_is_one_job() -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from makeway.adapters.slurm.accounting.jobs import AccountedJob, jobs_of
-from makeway.adapters.slurm.accounting.machine import read_machine
+from makeway.adapters.slurm.accounting.machine import machine_commands, read_machine, unseen_nodes
 from makeway.adapters.slurm.accounting.rows import BadExport, read_rows
 from makeway.policies.model import Resources
 from tests.paths import ROOT
@@ -85,6 +85,22 @@ def test_a_part_of_the_machine_is_missing(missing: str, message: str) -> None:
     lines = (RECORDED / "22.05" / "machine.txt").read_text().splitlines()
     with pytest.raises(BadExport, match=message):
         read_machine("\n".join(line for line in lines if not line.startswith(missing)))
+
+
+def test_the_commands_show_hidden_partitions_and_their_nodes() -> None:
+    assert machine_commands().count("scontrol --all --oneliner show ") == 2
+
+
+def test_nodes_that_scontrol_hides_are_known_by_their_partitions() -> None:
+    text = (RECORDED / "22.05" / "machine.txt").read_text()
+    assert unseen_nodes(text) == frozenset()
+    lines = text.splitlines()
+    cut = "\n".join(line for line in lines if not line.startswith(("NodeName=n3 ", "NodeName=n6 ")))
+    assert unseen_nodes(cut) == {"n3", "n6"}
+    assert unseen_nodes(cut, "gpu") == {"n6"}
+    assert unseen_nodes(cut.replace(" Nodes=n6 ", " Nodes=(null) "), "gpu") == frozenset()
+    with pytest.raises(BadExport, match=r"line 4: no host list: 'n\[6'.*; accepted: scontrol's lines"):
+        unseen_nodes(cut.replace(" Nodes=n6 ", " Nodes=n[6 "))
 
 
 def test_a_node_in_no_partition_runs_no_job() -> None:

@@ -41,6 +41,9 @@ def test_the_command_asks_for_each_column_that_is_needed() -> None:
     assert command.startswith("SLURM_TIME_FORMAT=%s sacct ")
     assert f"--format={','.join(NEEDED)}" in command
     assert export_command("a", "b", features=True, words=True).endswith(",Constraints,Comment")
+    # Where sacct shows a whole federation by default, the numbers of jobs are not those of one cluster.
+    assert " --local " in command
+    assert command.endswith(",Cluster")
 
 
 def test_a_job_that_waits_and_one_without_a_limit() -> None:
@@ -50,8 +53,19 @@ def test_a_job_that_waits_and_one_without_a_limit() -> None:
     assert one(changed(State="CANCELLED by 1001")).state == "CANCELLED"
 
 
-def test_steps_are_left_out() -> None:
-    assert list(read_rows([HEADER, changed(JobID="12.batch", AllocTRES="cpu=x")])) == []
+@pytest.mark.parametrize("step", ["12.batch", "12.0", "12_3.extern", "12+1.0"])
+def test_steps_are_left_out(step: str) -> None:
+    assert list(read_rows([HEADER, changed(JobID=step, AllocTRES="cpu=x")])) == []
+
+
+def test_waiting_tasks_that_sacct_does_not_name_one_by_one_are_no_step() -> None:
+    tasks = "27_[0,1,4,9,16,25,36,49,64,81,100,121,144,...]"
+    assert one(changed(JobID=tasks, JobIDRaw="27")).job_id == tasks
+
+
+def test_the_cluster_of_a_job() -> None:
+    assert one(RUN).cluster == ""
+    assert one(f"{RUN};north", f"{HEADER};Cluster").cluster == "north"
 
 
 @pytest.mark.parametrize(("header", "run"), [(HEADER, RUN), (f"{HEADER};Comment", f"{RUN};hello")])
