@@ -5,6 +5,7 @@ checked. Actions that give back (`Release`, `Expand`, `Prioritise` to the front,
 `RestoreLimit`) are allowed even when the circuit breaker has tripped.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -127,27 +128,23 @@ class _Arbiter:
     operations: tuple[Operation, ...] = field(init=False)
     """The open operations. An urgent job may have several: one that makes way, and one for its priority."""
     actions: Sequence[Action]
-    tasks: Mapping[str, list[Action]] = field(init=False)
+    tasks: defaultdict[str, list[Action]] = field(init=False)
     """What open operations do, by the job that they do it to."""
     tripped: bool = field(init=False)
     spent: _Spent = field(init=False)
 
     def __post_init__(self) -> None:
         self.jobs = self.cluster.jobs_by_id()
-        self.operations = tuple(
-            operation for operation in self.cluster.operations if operation.phase is not Phase.CLOSED
-        )
-        tasks: dict[str, list[Action]] = {}
-        for operation in self.operations:
-            for task in operation.tasks:
-                tasks.setdefault(task.action.job_id, []).append(task.action)
-        self.tasks = tasks
+        self.operations = tuple(one for one in self.cluster.operations if one.phase is not Phase.CLOSED)
+        self.tasks = defaultdict(list)
+        for task in (task for operation in self.operations for task in operation.tasks):
+            self.tasks[task.action.job_id].append(task.action)
         self.tripped = breaker_tripped(self.cluster.failures_s, self.cluster.limits, self.cluster.now_s)
         self.spent = _Spent()
 
     def under_way(self, action: Action) -> bool:
         """Whether the action is a task of an open operation."""
-        return action in self.tasks.get(action.job_id, ())
+        return action in self.tasks[action.job_id]
 
     def whole(self, job_id: str) -> str:
         """The heterogeneous job that a job is a component of, else the job itself."""
