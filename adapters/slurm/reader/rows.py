@@ -1,6 +1,7 @@
 """Long lists of squeue, read while squeue prints them: no more than a piece of the text is kept at once."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 
 from makeway.adapters.slurm.parse import RawJob, job_of
@@ -90,8 +91,9 @@ class JobText:
 
     def __init__(self, known: Mapping[bytes, RawJob], fields: tuple[str, ...], token: str) -> None:
         self._known = known
-        self._fields = fields
         self._token = token
+        # No method of this object: it would go with the next collection of garbage only, which is far.
+        self._job_of = partial(_job_of, fields=fields, token=token)
         self._alike = AlikeTasks(token.encode(), fields.index("JobArrayID"), self._job_of)
         self._rows = RowReader(token, len(fields), self._alike)
         self._keys: list[bytes] = []
@@ -121,6 +123,7 @@ class JobText:
         listed = ListedJobs(jobs=tuple(jobs), others=self._alike.others())
         return listed, dict(zip(self._keys, jobs, strict=True))
 
-    def _job_of(self, row: bytes) -> RawJob:
-        text = row.decode("utf-8", "surrogateescape")
-        return job_of(text.split(self._token if self._token in text else "\0"), self._fields)
+
+def _job_of(row: bytes, *, fields: tuple[str, ...], token: str) -> RawJob:
+    text = row.decode("utf-8", "surrogateescape")
+    return job_of(text.split(token if token in text else "\0"), fields)

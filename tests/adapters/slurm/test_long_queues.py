@@ -3,6 +3,7 @@
 Each snapshot of an adapter that has taken others before equals the first snapshot of a new adapter.
 """
 
+import gc
 import tracemalloc
 from collections.abc import Callable
 from random import Random
@@ -79,6 +80,23 @@ class Site(FakeSlurm):
                 old, f"NodeName=n{number} CPUTot=2 RealMemory=1000 State={state} ActiveFeatures={features}"
             )
         return text.split("\n")
+
+
+def test_a_snapshot_leaves_nothing_that_the_collector_of_garbage_has_to_find() -> None:
+    """The daemon has it look for that seldom: a long queue would take memory with every cycle."""
+    site = Site("garbage")
+    adapter = site.adapter()
+    adapter.snapshot()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            site.pass_time()
+            adapter.snapshot()
+        found = gc.collect()
+    finally:
+        gc.enable()
+    assert found == 0
 
 
 @pytest.mark.parametrize("seed", range(60))
