@@ -11,7 +11,8 @@ from makeway.adapters.slurm.reader.alike import AlikeTasks, ListedJobs
 class RowReader:
     """Divides a text that comes in pieces into rows of `width` cells, each cell followed by `token`.
 
-    Only the caller knows the token: a user who writes a new line begins no row.
+    Only the caller knows the token: a user who writes a new line begins no row. The first cell has no user's
+    words, so that a new line in it ends a warning that was printed before the row.
 
     Args:
         token: what follows each cell.
@@ -50,6 +51,9 @@ class RowReader:
                 return
             seek = end + len(self._row_end)
             if count == self._width:
+                if row.find(b"\n", 0, row.find(self._token)) >= 0:
+                    self._problem = f"a line of its own before the row {bytes(row[:80])!r}"
+                    return
                 if self._alike is not None:
                     self._alike.keep(row)
                 yield row
