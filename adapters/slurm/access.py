@@ -389,8 +389,8 @@ class SlurmClient:
                 argv, timeout_s=timeout_s, stdin=stdin, environment=given, take=take, until=until
             )
             answered = (done.returncode == 0 and not broke_off(done)) or (until and until in done.stderr)
-            if not answered and isinstance(error := refusal(done), Unavailable):
-                raise error
+            if not answered and isinstance(refusal(done), Unavailable):
+                raise refusal(done)  # in no variable: the error refers to this frame, which may have much
         except Unavailable:
             self._is_silent = True
             raise

@@ -9,7 +9,16 @@ from makeway.adapters.protocol import Gone, Rejected, SubmissionReader, Unavaila
 from makeway.adapters.slurm import build
 from makeway.policies.model import JobKind, JobState, RunIdentity, SignalTarget
 from tests import acts
-from tests.adapters.slurm.fake_slurm import NO_RESERVATIONS, NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
+from tests.adapters.slurm.fake_slurm import (
+    NO_CONTROLLER,
+    NO_RESERVATIONS,
+    NOW_S,
+    OK,
+    RUNNING,
+    Answer,
+    FakeSlurm,
+    adapter_of,
+)
 from tests.adapters.slurm.test_parse import ROW
 
 # Reading
@@ -272,9 +281,6 @@ def test_the_run_is_looked_at_by_the_one_query_that_each_command_makes(start_s: 
     adapter.apply(acts.requeue("17", run=RunIdentity(requeue_count=0, start_s=start_s)))
     assert [argv[0] for argv in slurm.calls] == ["squeue", "scontrol", "scontrol"]
     assert slurm.acts == [build.requeue("17")]
-
-
-NO_CONTROLLER: Answer = (1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
 
 
 def test_a_command_whose_question_got_no_answer_was_not_sent() -> None:
