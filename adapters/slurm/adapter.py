@@ -156,8 +156,7 @@ class SlurmCliAdapter:
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
         resources, rules = self._resources(read, jobs), PartitionRules.of(read.partitions, known.overtime_s)
         self._find_reach = partial(self._reach, jobs, read, rules, holds, resources, wakes, now_s)
-        networks = self._client.networks(read.partitions)
-        resources = resources.within(self._find_reach, networks, read.limits)
+        resources = resources.within(self._find_reach, self._client.networks(read.partitions), read.limits)
         translator = Translator(
             self._settings.classes,
             resources,
