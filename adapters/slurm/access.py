@@ -14,7 +14,7 @@ from makeway.adapters.protocol import AdapterError, Capabilities, Gone, Rejected
 from makeway.adapters.slurm import build, parse
 from makeway.adapters.slurm.entitlement.known_names import has_database
 from makeway.adapters.slurm.entitlement.qos import QosRules
-from makeway.adapters.slurm.errors import refusal, unread
+from makeway.adapters.slurm.errors import broke_off, refusal, unread
 from makeway.adapters.slurm.holds import hold_prefix
 from makeway.adapters.slurm.nodes.hidden import hides_nodes
 from makeway.adapters.slurm.nodes.network import (
@@ -388,9 +388,9 @@ class SlurmClient:
             done = self._runner.run(
                 argv, timeout_s=timeout_s, stdin=stdin, environment=given, take=take, until=until
             )
-            answered = done.returncode == 0 or (until and until in done.stderr)
-            if not answered and isinstance(error := refusal(done), Unavailable):
-                raise error
+            answered = (done.returncode == 0 and not broke_off(done)) or (until and until in done.stderr)
+            if not answered and isinstance(refusal(done), Unavailable):
+                raise refusal(done)  # in no variable: the error refers to this frame, which may have much
         except Unavailable:
             self._is_silent = True
             raise

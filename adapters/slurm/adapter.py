@@ -32,6 +32,7 @@ from makeway.adapters.slurm.partitions.accounts import with_accounts_below
 from makeway.adapters.slurm.partitions.rules import PartitionRules
 from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
+from makeway.adapters.slurm.reader.whole import check_listed
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails, tasks_left
 from makeway.adapters.slurm.resources.holdings import Holdings
@@ -136,11 +137,12 @@ class SlurmCliAdapter:
         return self._client.known().capabilities
 
     def snapshot(self) -> Cluster:
-        """The whole cluster at one instant, by two commands at most; `_first_read` may add a third."""
+        """The whole cluster at one instant, by two commands at most; a third one where needed."""
         first = self._first_read()
         known, now_s, raws = self._client.known(), self._now(), first.listed.with_others(self._is_urgent)
         jobs = [with_counting_qos(job, self._settings.classes) for job in raws if not over(job)]
         read = self._read(jobs, first.cluster)
+        check_listed(read.nodes, jobs, lambda: self._source.read().listed.jobs)
         prefix, wakes = known.capabilities.reservation_prefix, self._wakes(known, read.partitions)
         holds = hold_names(read.reservations, jobs, prefix)
         self._commands.remember(holds)
@@ -154,8 +156,7 @@ class SlurmCliAdapter:
         jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
         resources, rules = self._resources(read, jobs), PartitionRules.of(read.partitions, known.overtime_s)
         self._find_reach = partial(self._reach, jobs, read, rules, holds, resources, wakes, now_s)
-        networks = self._client.networks(read.partitions)
-        resources = resources.within(self._find_reach, networks, read.limits)
+        resources = resources.within(self._find_reach, self._client.networks(read.partitions), read.limits)
         translator = Translator(
             self._settings.classes,
             resources,

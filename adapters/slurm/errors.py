@@ -56,6 +56,13 @@ _LATER = (
 )
 
 
+def broke_off(done: CompletedCommand) -> bool:
+    """Whether a reading command says that it failed, whatever its exit status: a site's own script around it
+    may have another one.
+    """
+    return re.search(r"^slurm_load_\w+ error", done.stderr, re.MULTILINE) is not None
+
+
 def in_use(done: CompletedCommand) -> bool:
     """Whether a reservation was not deleted because a job, running or waiting, is bound to it."""
     return "Requested reservation is in use" in done.words

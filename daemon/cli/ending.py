@@ -17,6 +17,19 @@ _IN_ASCII = str.maketrans({"→": ">", "·": ".", "█": "#", "─": "-", "│":
 """What stands for a character of makeway's own outputs where the terminal has none of them."""
 
 
+def open_standard_streams() -> None:
+    """Open the standard streams that the caller has closed, to nothing.
+
+    Otherwise the next file that is opened, such as the journal, gets the number of one of them.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 -- until the end
+
+
 def show_any_character(*streams: IO[str]) -> None:
     """Print characters that the encoding of the terminal lacks as similar ones, or as `?`."""
     codecs.register_error("makeway.similar", _similar)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from makeway.daemon.cli.control import handover, pause, poke, resume
-from makeway.daemon.cli.ending import complain, ended_by, show_any_character
+from makeway.daemon.cli.ending import complain, ended_by, open_standard_streams, show_any_character
 from makeway.daemon.cli.joined import JoinedCommands
 from makeway.daemon.cli.options import (
     CONFIG_PATH,
@@ -320,6 +320,7 @@ def main() -> int:
                 sys.stdout.flush()
             signal.raise_signal(signal.SIGTERM)
 
+    open_standard_streams()
     atexit.register(end)  # the first one is called last: process pools have tidied up then
     before = signal.signal(signal.SIGTERM, interrupt)
     try:

@@ -48,6 +48,7 @@ class SignalMessage(Enum):
 
     STOP = "stop"
     RELOAD = "reload"
+    IGNORE = "ignore"  # it means nothing to makeway, and would end a process that does not handle it
     GIVE_UP = "give_up"  # the journal was replaced: systemd is to start another process
 
 
@@ -69,7 +70,7 @@ def serve(config_path: Path, factories: Mapping[str, AdapterFactory]) -> int:
 
 @contextmanager
 def _signals() -> "Generator[SimpleQueue[SignalMessage]]":
-    """Turn SIGTERM, SIGINT and SIGHUP into messages. A handler may fill a SimpleQueue; it must not set an
+    """Turn signals into messages. A handler may fill a SimpleQueue; it must not set an
     Event.
     """
     inbox: SimpleQueue[SignalMessage] = SimpleQueue()
@@ -77,6 +78,9 @@ def _signals() -> "Generator[SimpleQueue[SignalMessage]]":
         signal.SIGTERM: SignalMessage.STOP,
         signal.SIGINT: SignalMessage.STOP,
         signal.SIGHUP: SignalMessage.RELOAD,
+        # slurmctld opens its log again at SIGUSR2: a logrotate may send it to the wrong process.
+        signal.SIGUSR1: SignalMessage.IGNORE,
+        signal.SIGUSR2: SignalMessage.IGNORE,
     }
 
     def receive(number: int, _frame: FrameType | None) -> None:
@@ -248,6 +252,8 @@ class Service:
                     return 0
                 case SignalMessage.GIVE_UP:
                     return TRY_AGAIN
+                case SignalMessage.IGNORE:
+                    self._log.warning("SIGUSR1 or SIGUSR2 came, which means nothing to makeway: it goes on")
                 case SignalMessage.RELOAD:
                     self._notifier.reloading()
                     self._runner.want_reload()

@@ -1,6 +1,7 @@
 """Long lists of squeue, read while squeue prints them: no more than a piece of the text is kept at once."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 
 from makeway.adapters.slurm.parse import RawJob, job_of
@@ -10,7 +11,8 @@ from makeway.adapters.slurm.reader.alike import AlikeTasks, ListedJobs
 class RowReader:
     """Divides a text that comes in pieces into rows of `width` cells, each cell followed by `token`.
 
-    Only the caller knows the token: a user who writes a new line begins no row.
+    Only the caller knows the token: a user who writes a new line begins no row. The first cell has no user's
+    words, so that a new line in it ends a warning that was printed before the row.
 
     Args:
         token: what follows each cell.
@@ -49,6 +51,9 @@ class RowReader:
                 return
             seek = end + len(self._row_end)
             if count == self._width:
+                if row.find(b"\n", 0, row.find(self._token)) >= 0:
+                    self._problem = f"a line of its own before the row {bytes(row[:80])!r}"
+                    return
                 if self._alike is not None:
                     self._alike.keep(row)
                 yield row
@@ -90,8 +95,9 @@ class JobText:
 
     def __init__(self, known: Mapping[bytes, RawJob], fields: tuple[str, ...], token: str) -> None:
         self._known = known
-        self._fields = fields
         self._token = token
+        # No method of this object: it would go with the next collection of garbage only, which is far.
+        self._job_of = partial(_job_of, fields=fields, token=token)
         self._alike = AlikeTasks(token.encode(), fields.index("JobArrayID"), self._job_of)
         self._rows = RowReader(token, len(fields), self._alike)
         self._keys: list[bytes] = []
@@ -121,6 +127,7 @@ class JobText:
         listed = ListedJobs(jobs=tuple(jobs), others=self._alike.others())
         return listed, dict(zip(self._keys, jobs, strict=True))
 
-    def _job_of(self, row: bytes) -> RawJob:
-        text = row.decode("utf-8", "surrogateescape")
-        return job_of(text.split(self._token if self._token in text else "\0"), self._fields)
+
+def _job_of(row: bytes, *, fields: tuple[str, ...], token: str) -> RawJob:
+    text = row.decode("utf-8", "surrogateescape")
+    return job_of(text.split(token if token in text else "\0"), fields)

@@ -39,6 +39,7 @@ SETTINGS = SlurmSettings(
 KEPT = ("AdminComment=", "Comment=")
 Answer = tuple[int, str, str]
 OK: Answer = (0, "", "")
+NO_CONTROLLER: Answer = (1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
 
 
 def made_reservation(name: str, **changes: str) -> str:

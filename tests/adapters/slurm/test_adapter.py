@@ -1,5 +1,6 @@
 """The adapter's logic on scripted answers; `tests/slurm` proves it on a real Slurm."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -8,7 +9,16 @@ from makeway.adapters.protocol import Gone, Rejected, SubmissionReader, Unavaila
 from makeway.adapters.slurm import build
 from makeway.policies.model import JobKind, JobState, RunIdentity, SignalTarget
 from tests import acts
-from tests.adapters.slurm.fake_slurm import NO_RESERVATIONS, NOW_S, OK, RUNNING, Answer, FakeSlurm, adapter_of
+from tests.adapters.slurm.fake_slurm import (
+    NO_CONTROLLER,
+    NO_RESERVATIONS,
+    NOW_S,
+    OK,
+    RUNNING,
+    Answer,
+    FakeSlurm,
+    adapter_of,
+)
 from tests.adapters.slurm.test_parse import ROW
 
 # Reading
@@ -60,6 +70,7 @@ def test_an_exclusive_job_is_not_shrunk_on_22_05() -> None:
     ("answer", "error"),
     [
         ((1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"), Unavailable),
+        ((0, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"), Unavailable),
         ((1, "", "slurm_load_jobs error: Access/permission denied"), Unavailable),
         ((0, "half a", ""), Unreadable),
         ((0, "", "squeue: error: Invalid job format specification: Comment"), Unreadable),
@@ -70,6 +81,56 @@ def test_half_a_view_is_none(answer: Answer, error: type[Exception]) -> None:
     slurm.squeue_answer = answer
     with pytest.raises(error):
         adapter_of(slurm).snapshot()
+
+
+@pytest.mark.parametrize("release", ["22.05.8", "24.11.5"])
+def test_a_warning_between_the_rows_spoils_the_snapshot(release: str) -> None:
+    """A script around squeue may print it. Else the next job would have another id, and seem to be over."""
+    first = "JobArrayID" if release == "22.05.8" else "ExcNodes"
+    rows = RUNNING, RUNNING | {"JobArrayID": "18", first: "squeue: slow answer\n" + RUNNING.get(first, "")}
+    with pytest.raises(Unreadable, match="a line of its own before the row"):
+        adapter_of(FakeSlurm(*rows, release=release)).snapshot()
+
+
+def given(lines: list[str], names: str = "n1 n2", state: str = "ALLOCATED") -> list[str]:
+    """These nodes are given to jobs."""
+    for name in names.split():
+        lines = [
+            re.sub(rf"(?m)^(NodeName={name} .*State=)IDLE", rf"\1{state}", line, count=1) for line in lines
+        ]
+    return lines
+
+
+@pytest.mark.parametrize("state", ["ALLOCATED", "MIXED+PLANNED", "ALLOCATED+DRAIN"])
+def test_a_list_that_lacks_the_jobs_of_nodes_is_none(state: str) -> None:
+    """PrivateData hides the jobs of others from a makeway whose level was taken away."""
+    slurm = FakeSlurm(RUNNING, RUNNING | {"JobArrayID": "18", "NodeList": "n3", "BatchHost": "n3"})
+    slurm.change = lambda lines: given(lines, "n1 n2 n3", state)
+    adapter = adapter_of(slurm)
+    assert len(adapter.snapshot().jobs) == 2
+    for kept in (slurm.rows[:1], []):
+        slurm.rows = kept
+        with pytest.raises(Unreadable, match=f"no job for {3 - 2 * len(kept)} nodes .* such as n[13]: "):
+            adapter.snapshot()
+
+
+def test_a_node_whose_job_is_ending_may_have_none() -> None:
+    slurm = FakeSlurm()
+    slurm.change = lambda lines: given(lines, state="ALLOCATED+COMPLETING")
+    assert adapter_of(slurm).snapshot().jobs == ()
+
+
+def test_a_job_that_starts_between_the_commands_is_listed_by_another_look() -> None:
+    slurm = FakeSlurm(RUNNING | {"State": "PENDING", "NodeList": "", "BatchHost": ""})
+
+    def starts(lines: list[str]) -> list[str]:
+        slurm.rows = [RUNNING]
+        return given(lines)
+
+    slurm.change = starts
+    (job,) = adapter_of(slurm).snapshot().jobs
+    assert job.state is JobState.PENDING
+    assert [argv[0] for argv in slurm.calls[-3:]] == ["squeue", "scontrol", "squeue"]
 
 
 def test_options_of_sbatch_become_a_waiting_urgent_job() -> None:
@@ -220,9 +281,6 @@ def test_the_run_is_looked_at_by_the_one_query_that_each_command_makes(start_s: 
     adapter.apply(acts.requeue("17", run=RunIdentity(requeue_count=0, start_s=start_s)))
     assert [argv[0] for argv in slurm.calls] == ["squeue", "scontrol", "scontrol"]
     assert slurm.acts == [build.requeue("17")]
-
-
-NO_CONTROLLER: Answer = (1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)")
 
 
 def test_a_command_whose_question_got_no_answer_was_not_sent() -> None:

@@ -3,19 +3,22 @@
 Each snapshot of an adapter that has taken others before equals the first snapshot of a new adapter.
 """
 
+import gc
 import tracemalloc
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.adapters.protocol import Unavailable
 from makeway.adapters.slurm import build, parse, parse_cluster
 from makeway.adapters.slurm.adapter import SlurmCliAdapter
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.reader.rows import JobReader
-from tests.adapters.slurm.fake_slurm import NOW_S, RUNNING, SETTINGS, FakeSlurm
+from tests.adapters.slurm.fake_slurm import NO_CONTROLLER, NOW_S, RUNNING, SETTINGS, FakeSlurm
 from tests.adapters.slurm.test_parse import COMMAND, RELEASES, ROW, TOKEN, captured, printed
 
 FIELDS = build.JOB_FIELDS
@@ -79,6 +82,27 @@ class Site(FakeSlurm):
                 old, f"NodeName=n{number} CPUTot=2 RealMemory=1000 State={state} ActiveFeatures={features}"
             )
         return text.split("\n")
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["answers", "does not answer"])
+def test_a_snapshot_leaves_nothing_that_the_collector_of_garbage_has_to_find(answers: bool) -> None:
+    """The daemon has it look for that seldom: a long queue would take memory with every cycle."""
+    site = Site("garbage")
+    adapter = site.adapter()
+    adapter.snapshot()
+    if not answers:
+        site.squeue_answer = NO_CONTROLLER
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            site.pass_time()
+            with suppress(Unavailable):
+                adapter.snapshot()
+        found = gc.collect()
+    finally:
+        gc.enable()
+    assert found == 0
 
 
 @pytest.mark.parametrize("seed", range(60))

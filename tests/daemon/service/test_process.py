@@ -24,12 +24,20 @@ factories = {"simulated": lambda _: Connection(adapter=adapter, now=lambda: 1000
 sys.exit(run_cli(sys.argv[1:], factories=factories))
 """
 
+MAIN = ("-m", "makeway.daemon.cli.main")
+CLOSED = ("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh")
+"""A command without standard streams."""
+SAMPLE = "{type: simulated, start_s: 95000, speed: 300}"
+
 
 @contextmanager
-def process(site: Site, *program: str) -> Generator[Callable[[int], None]]:
-    """The service as a process of its own; gives a way to signal it. It must end with status 0."""
+def process(site: Site, *program: str, through: tuple[str, ...] = ()) -> Generator[Callable[[int], None]]:
+    """The service as a process of its own; gives a way to signal it. It must end with status 0.
+
+    `through`: the command that becomes it.
+    """
     environment = {**os.environ, "NOTIFY_SOCKET": site.listener.address, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, *(program or ("-c", PROGRAM)), "run", "--config", str(site.config)]
+    command = [*through, sys.executable, *(program or ("-c", PROGRAM)), "run", "--config", str(site.config)]
     log = site.folder / "log"
     with log.open("wb") as stream, subprocess.Popen(command, env=environment, stderr=stream) as child:
         try:
@@ -59,6 +67,27 @@ def test_signals_of_a_real_process(site: Site, number: int) -> None:
     assert not site.socket.exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_that_means_nothing_ends_nothing(site: Site, number: int) -> None:
+    """As when a logrotate takes makeway for slurmctld, which opens its log again at SIGUSR2."""
+    with process(site) as send:
+        send(number)
+        send(signal.SIGTERM)  # of two signals Linux delivers the lower number first
+    assert "means nothing to makeway: it goes on" in (site.folder / "log").read_text()
+
+
+def test_closed_standard_streams_are_opened(site: Site) -> None:
+    """Otherwise the next file gets the number of standard error, and the first line of the log ends the
+    daemon.
+    """
+    site.write(SELDOM)
+    site.config.write_text(site.config.read_text().replace("{type: simulated}", SAMPLE))
+    with process(site, *MAIN, through=CLOSED) as send:
+        streams = [os.readlink(f"/proc/{site.status()['pid']}/fd/{number}") for number in range(3)]
+        send(signal.SIGTERM)
+    assert streams == [os.devnull] * 3
+
+
 def test_a_second_process_is_one_line_and_status_2(site: Site) -> None:
     with process(site) as send:
         pid = site.status()["pid"]
@@ -82,9 +111,8 @@ def test_the_program_makes_way_on_the_sample(site: Site) -> None:
     """
     text = "mode: act\npoll_interval_s: 0.2\npoke_gap_s: 0\npolicy: {settings: {start_within_s: 1800}}\n"
     site.write(text)
-    sample = "adapter: {type: simulated, start_s: 95000, speed: 300}"
-    site.config.write_text(site.config.read_text().replace("adapter: {type: simulated}", sample))
-    with process(site, "-m", "makeway.daemon.cli.main") as send:
+    site.config.write_text(site.config.read_text().replace("{type: simulated}", SAMPLE))
+    with process(site, *MAIN) as send:
         site.listener.wait_for("accepted reserve")
         assert "urgent job" in site.listener.wait_for(" started; ")
         send(signal.SIGTERM)

@@ -64,6 +64,8 @@ def test_a_snapshot_is_two_commands(mixed: SlurmWorld) -> None:
     """With an urgent job whose excluded nodes 22.05 tells in no other way."""
     mixed.cluster.submit(SLEEP, "-N4", "--array=1-50")
     urgent = mixed.cluster.submit(SLEEP, "-N2", "-p", "urgent", URGENT, "--exclude=n[3-4]", "--hold")
+    # A job that starts between the two commands is looked for by a third one.
+    mixed.wait(lambda cluster: len(cluster.free_nodes()) == 0, "the first tasks run")
     runner = CountingRunner(mixed.cluster.runner)
     adapter = SlurmCliAdapter(SETTINGS, runner=runner)
     assert adapter.capabilities.name.startswith("makeway-dev, Slurm ")
