@@ -88,10 +88,12 @@ def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | 
         if task.progress in ENDED:
             continue
         if task.issued_s is not None:
-            instants.append(task.issued_s + timeouts.retry_s)
-            instants.append(task.issued_s + timeouts.settle_s)
+            if task.progress is Progress.PLANNED:
+                instants.append(task.issued_s + timeouts.retry_s)
             if isinstance(action, Checkpoint):
                 instants.append(task.issued_s + action.grace_s)
+            else:
+                instants.append(task.issued_s + timeouts.settle_s)
         if isinstance(action, Requeue | Cancel):
             instants.append(action.not_after_s)
         if isinstance(action, Checkpoint) and action.not_before_s is not None:

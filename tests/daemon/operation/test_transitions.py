@@ -114,6 +114,13 @@ def test_a_job_that_never_acknowledges_leaves_when_its_grace_is_over(now_s: floa
     assert bool(due(advance(operation, view, PATIENCE), view)) is leaves
 
 
+def test_while_a_signalled_job_saves_time_alone_makes_nothing_due_before_its_grace_is_over() -> None:
+    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM))
+    operation, _ = issue_all(operation, holding(running("v", NODES, checkpoint=COMMENTS)))
+
+    assert wakeup_s(operation, 1010.0, PATIENCE) == 1310.0
+
+
 def test_what_leaves_at_the_end_of_its_grace_has_not_requeued_itself() -> None:
     operation = held_operation(signal("v"), requeue("v", Method.SYSTEM, not_after_s=1200.0))
     victim = running("v", NODES, checkpoint=COMMENTS)
