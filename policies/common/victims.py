@@ -105,21 +105,24 @@ def _group_of_one(holder: Holder, cluster: Cluster, excluded: AbstractSet[str], 
     key = job.job_id, job.job_id in excluded
     group = known.get(key)
     if group is None or group.nodes != nodes:
-        group = known[key] = _alone(job, nodes, cluster.now_s, protected_by(job, cluster, excluded))
+        times = system_s(job), application_s(job, cluster.now_s)
+        group = known[key] = _alone(job, nodes, cluster.now_s, times, protected_by(job, cluster, excluded))
     return group
 
 
-def _alone(job: Job, nodes: tuple[str, ...], now_s: float, protected_by: str) -> VictimGroup:
-    """A group of one job; see `VictimGroup`."""
+def _alone(
+    job: Job, nodes: tuple[str, ...], now_s: float, saved_in_s: tuple[float | None, float | None], why: str
+) -> VictimGroup:
+    """A group of one job; see `VictimGroup`. `saved_in_s`: P2's ts and ta. `why`: it may not be evicted."""
     lost_node_s = loss_node_s(job, now_s)
     return VictimGroup(
         jobs=(job,),
         nodes=nodes,
         loss_node_s=lost_node_s,
         price_node_s=price_of(lost_node_s, job),
-        system_s=system_s(job),
-        application_s=application_s(job, now_s),
-        protected_by=protected_by,
+        system_s=saved_in_s[0],
+        application_s=saved_in_s[1],
+        protected_by=why,
     )
 
 
@@ -253,9 +256,14 @@ class SharedCandidates:
 
     def groups(self, cluster: Cluster) -> tuple[VictimGroup, ...]:
         """The jobs as groups of one."""
-        now_s, why = cluster.now_s, self.protected_by
         return tuple(
-            _alone(job, tuple(filter(self.room.__contains__, job.nodes)), now_s, why.get(job.job_id, ""))
+            _alone(
+                job,
+                tuple(filter(self.room.__contains__, job.nodes)),
+                cluster.now_s,
+                (system_s(job), application_s(job, cluster.now_s)),
+                self.protected_by.get(job.job_id, ""),
+            )
             for job in self.jobs
         )
 

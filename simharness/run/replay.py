@@ -249,9 +249,13 @@ class Replay:
         return bool(self.cluster.announced) or any(one.job_id is None for one in self.journal.notices())
 
     def _affects(self, operations: tuple[Operation, ...], change: Change) -> bool:
-        """Whether a change makes an urgent job wait, or may be what an operation waits for."""
+        """Whether a change makes an urgent job wait, or may be what an operation waits for. An announcement
+        waits for the end of its job.
+        """
         job_id = change.job_id
         if job_id is None or change.kind is ChangeKind.ACKNOWLEDGED or job_id in _jobs_of(operations):
+            return True
+        if any(notice.job_id == job_id for notice in self.journal.notices()):
             return True
         live = self.cluster.machine.live.get(job_id)
         return live is not None and live.job.kind is JobKind.ON_DEMAND and not live.nodes
