@@ -1,8 +1,6 @@
 """The sizes that a run has had, and what it has worked on them. Imported through `model`."""
 
-from bisect import bisect_right
 from dataclasses import dataclass
-from operator import attrgetter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,9 +10,6 @@ class PastSize:
     node_count: int
     until_s: float
     """Until when it had this size: since the previous `PastSize` ended, else since the start of the run."""
-
-
-_END = attrgetter("until_s")
 
 
 def worked_node_s(past_sizes: tuple[PastSize, ...], node_count: int, since_s: float, until_s: float) -> float:
@@ -27,10 +22,9 @@ def worked_node_s(past_sizes: tuple[PastSize, ...], node_count: int, since_s: fl
         until_s: the second one, not after the present.
     """
     node_s, from_s = 0.0, since_s
-    first = bisect_right(past_sizes, since_s, key=_END) if past_sizes else 0
-    for past in past_sizes[first:]:
-        to_s = min(past.until_s, until_s)
-        if to_s > from_s:
+    for past in past_sizes:
+        if past.until_s > from_s and until_s > from_s:
+            to_s = min(past.until_s, until_s)
             node_s += (to_s - from_s) * past.node_count
             from_s = to_s
     return node_s + max(0.0, until_s - from_s) * node_count
