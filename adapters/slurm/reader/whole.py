@@ -23,7 +23,8 @@ def check_listed(
     Args:
         nodes: the nodes, as they were read after the jobs.
         jobs: those that were listed.
-        again: lists the jobs again: one may have come and started before the nodes were read.
+        again: lists the jobs again, with those that are over: one may have come, started and even ended
+            meanwhile.
     """
     given = {one.name for one in nodes if not one.states.isdisjoint(_GIVEN) and _LEAVING not in one.states}
     given = _without_job(given, jobs)

@@ -133,6 +133,18 @@ def test_a_job_that_starts_between_the_commands_is_listed_by_another_look() -> N
     assert [argv[0] for argv in slurm.calls[-3:]] == ["squeue", "scontrol", "squeue"]
 
 
+def test_a_job_that_starts_and_ends_between_the_looks_is_not_missing() -> None:
+    slurm = FakeSlurm()
+
+    def comes_and_goes(lines: list[str]) -> list[str]:
+        slurm.rows = [RUNNING | {"State": "COMPLETED"}]
+        return given(lines)
+
+    slurm.change = comes_and_goes
+    assert adapter_of(slurm).snapshot().jobs == ()
+    assert "--states=all" in slurm.calls[-1]
+
+
 def test_options_of_sbatch_become_a_waiting_urgent_job() -> None:
     slurm = FakeSlurm(RUNNING)
     slurm.change = lambda lines: [line.replace("State=UP", "State=UP Default=YES") for line in lines]
