@@ -27,7 +27,7 @@ def open_standard_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free
-            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 -- until the end
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 -- it stays open
 
 
 def show_any_character(*streams: IO[str]) -> None:

@@ -70,9 +70,7 @@ def serve(config_path: Path, factories: Mapping[str, AdapterFactory]) -> int:
 
 @contextmanager
 def _signals() -> "Generator[SimpleQueue[SignalMessage]]":
-    """Turn signals into messages. A handler may fill a SimpleQueue; it must not set an
-    Event.
-    """
+    """Turn signals into messages. A handler may fill a SimpleQueue; it must not set an Event."""
     inbox: SimpleQueue[SignalMessage] = SimpleQueue()
     meanings = {
         signal.SIGTERM: SignalMessage.STOP,

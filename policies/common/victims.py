@@ -113,7 +113,7 @@ def _group_of_one(holder: Holder, cluster: Cluster, excluded: AbstractSet[str], 
 def _alone(
     job: Job, nodes: tuple[str, ...], now_s: float, saved_in_s: tuple[float | None, float | None], why: str
 ) -> VictimGroup:
-    """A group of one job; see `VictimGroup`. `saved_in_s`: P2's ts and ta. `why`: it may not be evicted."""
+    """A group of one job; see `VictimGroup`. `saved_in_s`: P2's ts and ta. `why`: as its `protected_by`."""
     lost_node_s = loss_node_s(job, now_s)
     return VictimGroup(
         jobs=(job,),
