@@ -69,22 +69,30 @@ class InvariantChecker:
 
     def _nodes(self, holders: list[JobRun]) -> None:
         machine = self._machine
-        held = 0
+        held, count = 0, 0
         for live in holders:
-            if held & live.nodes:
-                names = ", ".join(machine.names.of(held & live.nodes))
-                raise self._fail(f"job {live.job.job_id!r} is on {names}, which another job holds")
             if live.nodes.bit_count() != live.size:
                 raise self._fail(
                     f"job {live.job.job_id!r} has {live.nodes.bit_count()} nodes for {live.size}"
                 )
+            count += live.size
             held |= live.nodes
+        if held.bit_count() != count:
+            self._held_twice(holders)
         parts = (held, machine.free, machine.down)
         everything = (1 << machine.node_count) - 1
         if held | machine.free | machine.down != everything:
             raise self._fail("a node is neither held nor free nor down")
         if sum(part.bit_count() for part in parts) != machine.node_count:
             raise self._fail("a node is two of held, free and down")
+
+    def _held_twice(self, holders: list[JobRun]) -> None:
+        held = 0
+        for live in holders:
+            if held & live.nodes:
+                names = ", ".join(self._machine.names.of(held & live.nodes))
+                raise self._fail(f"job {live.job.job_id!r} is on {names}, which another job holds")
+            held |= live.nodes
 
     def _shared_nodes(self, machine: SharedMachine, holders: list[JobRun]) -> None:
         for live in holders:
@@ -140,6 +148,7 @@ class InvariantChecker:
         """
         machine = self._machine
         first = _first(scheduler, machine.now_s)
+        first_s = inf if first is None else self._foreseen_s(scheduler, first, holders)
         before = self._head
         if (
             before is not None
@@ -147,7 +156,7 @@ class InvariantChecker:
             and not self._passed(before, started)
         ):
             waits = first is before
-            foreseen_s = self._foreseen_s(scheduler, before, holders) if waits else machine.now_s
+            foreseen_s = first_s if waits else machine.now_s
             if (waits or before.nodes) and foreseen_s > self._promise_s + TOLERANCE_S:
                 raise self._fail(
                     f"job {before.job.job_id!r}, first of the queue, was to start by {self._promise_s} s; "
@@ -155,7 +164,7 @@ class InvariantChecker:
                 )
         self._interference = machine.interference
         self._head = first
-        self._promise_s = inf if first is None else self._foreseen_s(scheduler, first, holders)
+        self._promise_s = first_s
 
     def _passed(self, head: JobRun, started: list[JobRun]) -> bool:
         """Whether a job that is served before `head` by right has started now."""
@@ -181,19 +190,20 @@ class InvariantChecker:
             return self._foreseen_shared_s(machine, head, holders)
         smallest = head.size if isinstance(scheduler, SharedScheduler) else scheduler.smallest(head)
         holds = machine.holds.values()
-        instants = {machine.now_s} | {live.limit_s for live in holders} | {hold.end_s for hold in holds}
-        ends = sorted(holders, key=lambda live: live.limit_s)
-        nodes, position = machine.free, 0
-        for at_s in sorted(instants):
-            while position < len(ends) and ends[position].limit_s <= at_s:
-                nodes |= ends[position].nodes
-                position += 1
-            kept = 0
-            for hold in holds:
-                if hold.end_s > at_s:
-                    kept |= hold.nodes
-            if (nodes & ~kept).bit_count() >= smallest:
-                return at_s
+        released = [(live.limit_s, live.nodes) for live in holders]
+        released += [(hold.end_s, 0) for hold in holds]  # what it keeps is looked at below
+        released.sort()
+        nodes, at_s = machine.free, machine.now_s
+        for next_s, freed in (*released, (inf, 0)):
+            if next_s > at_s:
+                kept = 0
+                for hold in holds:
+                    if hold.end_s > at_s:
+                        kept |= hold.nodes
+                if (nodes & ~kept).bit_count() >= smallest:
+                    return at_s
+                at_s = next_s
+            nodes |= freed
         return inf
 
     def _foreseen_shared_s(self, machine: SharedMachine, head: JobRun, holders: list[JobRun]) -> float:
