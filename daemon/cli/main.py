@@ -4,6 +4,7 @@
 """
 
 import atexit
+import gc
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ from makeway.daemon.cli.options import (
     socket_option,
 )
 from makeway.daemon.errors import CANNOT_GO_ON
+from makeway.daemon.service.pacing import COLLECT_AFTER
 
 if TYPE_CHECKING:
     from makeway.daemon.config.load import AdapterFactory
@@ -320,6 +322,7 @@ def main() -> int:
                 sys.stdout.flush()
             signal.raise_signal(signal.SIGTERM)
 
+    gc.set_threshold(*COLLECT_AFTER)
     open_standard_streams()
     atexit.register(end)  # the first one is called last: process pools have tidied up then
     before = signal.signal(signal.SIGTERM, interrupt)

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 COLLECT_AFTER = (100_000, 20, 10)
-"""Python's thresholds for a collection of garbage. The snapshot of a large site is some hundred thousand
-objects that all stay: walking through them as often as Python does by default takes a tenth of a cycle. With
-these, all objects are looked at about every 200 cycles there, so that no garbage stays for hours.
+"""Python's thresholds for a collection of garbage, in every command. The snapshot of a large site is some
+hundred thousand objects that all stay: walking through them as often as Python does by default takes a tenth
+of a cycle, and a sixteenth of the start of the daemon. With these, all objects are looked at about every 200
+cycles there, so that no garbage stays for hours.
 """
 REPEAT_LIMIT = 20
 """Consecutive cycles that follow at once because the cluster accepted a command; then the poll interval

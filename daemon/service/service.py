@@ -5,7 +5,6 @@ Signals and clients of the socket only leave a message. Cycles and reloads run i
 (`cycle_runner.py`), which alone uses the adapter.
 """
 
-import gc
 import os
 import signal
 import sys
@@ -33,7 +32,6 @@ from makeway.daemon.service.announcing import NoticeDesk
 from makeway.daemon.service.cycle_runner import CycleRunner
 from makeway.daemon.service.hooks import Hooks
 from makeway.daemon.service.metrics import Metrics
-from makeway.daemon.service.pacing import COLLECT_AFTER
 from makeway.daemon.service.systemd import Notifier
 from makeway.daemon.service.ticker import Ticker
 from makeway.policies.model import Progress
@@ -115,8 +113,6 @@ class Service:
         """Open everything, run until told to stop, close everything. Returns the exit status."""
         settings = self._config.settings
         with ExitStack() as stack:
-            stack.callback(gc.set_threshold, *gc.get_threshold())
-            gc.set_threshold(*COLLECT_AFTER)
             check_folder(settings.journal.parent)
             self._journal = Journal(settings.journal)
             stack.callback(self._journal.close)

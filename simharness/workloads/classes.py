@@ -6,8 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from makeway.policies.model import JobKind
-from makeway.simharness.workloads.job import SimJob
-from makeway.simharness.workloads.synthesis import WorkloadError
+from makeway.simharness.workloads.job import SimJob, WorkloadError
 
 _FIELDS: Mapping[str, Callable[[SimJob], str]] = MappingProxyType(
     {

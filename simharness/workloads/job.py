@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 from operator import attrgetter
 
+from makeway.daemon.errors import OneProblem
 from makeway.policies.model import JobKind, Resources, changed
+
+
+class WorkloadError(OneProblem):
+    """A setting of a workload that is not valid.
+
+    The message names the key, the value and what is accepted.
+    """
 
 
 @dataclass(slots=True)

@@ -15,8 +15,7 @@ from math import exp, lgamma, log, log2
 import numpy as np
 from numpy.typing import NDArray
 
-from makeway.simharness.workloads.job import SimJob
-from makeway.simharness.workloads.synthesis import WorkloadError
+from makeway.simharness.workloads.job import SimJob, WorkloadError
 
 _Floats = NDArray[np.float64]
 

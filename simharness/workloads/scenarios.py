@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from makeway.policies.model import CheckpointSpec, Cluster, Job, JobKind, JobState, Node
+from makeway.simharness.workloads.job import WorkloadError
 from makeway.simharness.workloads.swf import SwfReader, TraceError
-from makeway.simharness.workloads.synthesis import WorkloadError, checkpoint_duration_s
+from makeway.simharness.workloads.synthesis import checkpoint_duration_s
 
 TRACE = "ANL-Theta-2023.swf.gz"
 SCENARIO_JOBS = (12, 16, 24)

@@ -18,19 +18,14 @@ from typing import Literal, NamedTuple, assert_never
 
 import numpy as np
 
-from makeway.daemon.errors import OneProblem
 from makeway.policies.model import JobKind, changed
-from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.job import SimJob, WorkloadError
 
 Range = tuple[float, float]
 """Both ends of a uniform distribution."""
 
 _SHORTEST_INTERVAL_S = 60.0
 """No job checkpoints more often, nor so often that it checkpoints for more than half of its time."""
-
-
-class WorkloadError(OneProblem):
-    """A setting that is not valid. The message names the key, the value and what is accepted."""
 
 
 def _check_number(key: str, value: float, low: float, high: float) -> None:

@@ -11,8 +11,7 @@ from makeway.simharness.engine.shared.nodes import SharingSettings
 from makeway.simharness.history.loading import NO_LIMIT_S, PastPeriod, load_history, notes
 from makeway.simharness.history.source import HistoryError, HistorySource
 from makeway.simharness.workloads.classes import parse_class
-from makeway.simharness.workloads.job import SimJob
-from makeway.simharness.workloads.synthesis import WorkloadError
+from makeway.simharness.workloads.job import SimJob, WorkloadError
 from tests.adapters.slurm.accounting.test_recorded import RECORDED
 
 HEADER = ";".join(NEEDED)

@@ -12,8 +12,7 @@ from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.run.experiment import Experiment, ExperimentError
 from makeway.simharness.run.loading import load_workload
 from makeway.simharness.workloads.classes import classify, parse_class
-from makeway.simharness.workloads.job import SimJob
-from makeway.simharness.workloads.synthesis import WorkloadError
+from makeway.simharness.workloads.job import SimJob, WorkloadError
 from makeway.simharness.workloads.trace import read_trace
 from tests.simharness.workloads.test_trace import line, trace_of
 

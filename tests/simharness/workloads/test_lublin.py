@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.job import SimJob, WorkloadError
 from makeway.simharness.workloads.lublin import ESTIMATES_S, generate
-from makeway.simharness.workloads.synthesis import WorkloadError
 from makeway.simharness.workloads.trace import read_trace
 
 HOUR_S = 3600.0

@@ -6,9 +6,8 @@ from statistics import mean
 import pytest
 
 from makeway.policies.model import JobKind
-from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.job import SimJob, WorkloadError
 from makeway.simharness.workloads.sample import sample_workload
-from makeway.simharness.workloads.synthesis import WorkloadError
 from makeway.simharness.workloads.trace import read_trace, write_swf
 
 

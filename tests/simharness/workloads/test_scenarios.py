@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from makeway.policies.model import Cluster, JobState
+from makeway.simharness.workloads.job import WorkloadError
 from makeway.simharness.workloads.sample import sample_workload
 from makeway.simharness.workloads.scenarios import SCENARIO_JOBS, TRACE, scenario
 from makeway.simharness.workloads.swf import SwfReader
-from makeway.simharness.workloads.synthesis import WorkloadError
 from makeway.simharness.workloads.trace import TraceError, write_swf
 
 

@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.policies.model import JobKind, Resources
-from makeway.simharness.workloads.job import SimJob
+from makeway.simharness.workloads.job import SimJob, WorkloadError
 from makeway.simharness.workloads.synthesis import (
     NOTICE_MIXES,
     HybridSettings,
     NoticeShares,
-    WorkloadError,
     checkpoint_duration_s,
     daly_interval_s,
     mark_urgent,
