@@ -255,9 +255,7 @@ class SlurmClient:
         return Networks(default=known.network, of_partitions=of_partitions)
 
     def number_in_federation(self) -> int | None:
-        """The number of this cluster in its federation. None: it is in none. Read once for each
-        configuration.
-        """
+        """The number of this cluster in its federation, read once a configuration. None: it is in none."""
         if self._federation is None:
             done = self.run(SHOW_FEDERATION)
             if done.returncode != 0:
@@ -287,11 +285,12 @@ class SlurmClient:
     def squeue(
         self, job_id: str | None = None, reservation: str | None = None, *, ended: bool = False
     ) -> tuple[RawJob, ...]:
-        """The jobs as squeue shows them: all, one, or those bound to a reservation; with `ended` those too
-        that are over.
-        """
+        """All jobs, one, or those bound to a reservation; with `ended` those too that are over."""
+        return self.listed(build.squeue(job_id, reservation, ended=ended))
+
+    def listed(self, command: tuple[str, ...]) -> tuple[RawJob, ...]:
+        """The jobs that a command of `build.squeue` lists; it may have further options."""
         fields, token = build.job_fields(self.known().release), new_token()
-        command = build.squeue(job_id, reservation, ended=ended)
         done = self.run_squeue(command, fields, token)
         return parse.jobs(done.stdout, fields=fields, token=token, command=command)
 

@@ -142,7 +142,7 @@ class SlurmCliAdapter:
         known, now_s, raws = self._client.known(), self._now(), first.listed.with_others(self._is_urgent)
         jobs = [with_counting_qos(job, self._settings.classes) for job in raws if not over(job)]
         read = self._read(jobs, first.cluster)
-        check_listed(read.nodes, jobs, partial(self._client.squeue, ended=True))
+        check_listed(read.nodes, jobs, self._client.listed)
         prefix, wakes = known.capabilities.reservation_prefix, self._wakes(known, read.partitions)
         holds = hold_names(read.reservations, jobs, prefix)
         self._commands.remember(holds)

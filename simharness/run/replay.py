@@ -184,6 +184,8 @@ class Replay:
         wakeup_s = self._daemon.wakeup_s(self.cluster.now_s, self._settings.poll_interval_s)
         look_s = self._daemon.checkpoint_look_s(self.cluster.now_s)
         instants = [] if wakeup_s is None else [self._quantised(wakeup_s)]
+        if self._waiting and _pass_with_time(self._settings.limits):
+            instants.append(self._quantised(self.cluster.now_s, after=True))
         self._due_s = min([*instants, *([] if look_s is None else [look_s])], default=None)
 
     def _failed(self, how: str) -> str:
@@ -278,6 +280,23 @@ class Replay:
             for notice_id in sorted(current.keys() - self._noticed):
                 self.journal.add_notice(current[notice_id])
             self._noticed = set(current)
+
+
+def _pass_with_time(limits: Limits) -> bool:
+    """Whether time alone may allow what they forbade: a job has run for long enough, or an hour is over."""
+    return (
+        limits.min_runtime_s > 0
+        or limits.min_progress_s > 0
+        or any(
+            one is not None
+            for one in (
+                limits.evictions_per_hour,
+                limits.max_loss_node_hours_per_day,
+                limits.max_loss_node_hours_per_user_per_day,
+                limits.max_loss_node_hours_per_account_per_day,
+            )
+        )
+    )
 
 
 def _without_end(latest: Iterable[CycleReport]) -> str:

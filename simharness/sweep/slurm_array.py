@@ -131,10 +131,7 @@ class SlurmArray:
             raise UserError(
                 f"--cells {where}: Slurm replaces % in names of files; accepted: a path without it"
             )
-        try:
-            earlier = (self.folder / _NAME_FILE).read_text(encoding="utf-8").strip()
-        except OSError:
-            earlier = ""
+        earlier = self._named()
         found = self._asked(*_QUEUE, "--format=%A", f"--name={earlier or self.name}")
         if earlier and (job_id := found.partition("\n")[0].strip()):
             raise UserError(
@@ -207,10 +204,19 @@ class SlurmArray:
                 )
                 return
         with _in_turn(self.folder):
+            if self._named() != self.name:
+                return  # no task was left: another sweep has begun
             with suppress(OSError):
                 (self.folder / _NAME_FILE).unlink()
             if not self._failed:
                 shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _named(self) -> str:
+        """The name of the array whose folder it is. Empty: it is none's."""
+        try:
+            return (self.folder / _NAME_FILE).read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
 
     def _submitted(
         self, work: Callable[[TrialT], ResultT], cache: ResultCache, trials: Sequence[TrialT]

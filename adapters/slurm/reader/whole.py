@@ -13,23 +13,24 @@ from makeway.adapters.slurm.parse_cluster import RawNode
 
 _GIVEN = frozenset({"ALLOCATED", "MIXED"})
 _LEAVING = "COMPLETING"
+_MOST_NAMES = 1000
 
 
 def check_listed(
-    nodes: Iterable[RawNode], jobs: Iterable[RawJob], again: Callable[[], Iterable[RawJob]]
+    nodes: Iterable[RawNode], jobs: Iterable[RawJob], listed: Callable[[tuple[str, ...]], Iterable[RawJob]]
 ) -> None:
     """Raise `Unreadable` if nodes are given to jobs of which none is listed.
 
     Args:
         nodes: the nodes, as they were read after the jobs.
         jobs: those that were listed.
-        again: lists the jobs again, with those that are over: one may have come, started and even ended
-            meanwhile.
+        listed: what a squeue lists. It is asked again for jobs on these nodes, those that are over included:
+            one may have come, started and even ended meanwhile.
     """
     given = {one.name for one in nodes if not one.states.isdisjoint(_GIVEN) and _LEAVING not in one.states}
     given = _without_job(given, jobs)
     if given:
-        given = _without_job(given, again())
+        given = _without_job(given, listed(_again(given)))
     if not given:
         return
     message = (
@@ -37,6 +38,12 @@ def check_listed(
         "whole (where PrivateData has `jobs`, makeway has to run as an operator)"
     )
     raise Unreadable(message, command=build.squeue(), text="")
+
+
+def _again(names: set[str]) -> tuple[str, ...]:
+    """The command that lists the jobs on these nodes, or all jobs if the command would be too long."""
+    command = build.squeue(ended=True)
+    return (*command, f"--nodelist={build.node_list(tuple(names))}") if len(names) <= _MOST_NAMES else command
 
 
 def _without_job(names: set[str], jobs: Iterable[RawJob]) -> set[str]:

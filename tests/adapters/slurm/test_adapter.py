@@ -131,6 +131,7 @@ def test_a_job_that_starts_between_the_commands_is_listed_by_another_look() -> N
     (job,) = adapter_of(slurm).snapshot().jobs
     assert job.state is JobState.PENDING
     assert [argv[0] for argv in slurm.calls[-3:]] == ["squeue", "scontrol", "squeue"]
+    assert "--nodelist=n[1-2]" in slurm.calls[-1]  # not all tasks of all arrays
 
 
 def test_a_job_that_starts_and_ends_between_the_looks_is_not_missing() -> None:

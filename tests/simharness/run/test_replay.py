@@ -18,7 +18,7 @@ from makeway.simharness.engine.event_queue import NodeFailure
 from makeway.simharness.engine.records import MarkKind, ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
-from makeway.simharness.run.replay import Replay, ReplaySettings
+from makeway.simharness.run.replay import UNPRICED, Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.sample import sample_workload
 
@@ -209,6 +209,17 @@ def test_cycles_that_are_skipped_would_have_changed_nothing(policy: str) -> None
         assert same(lazy, eager)
         fewer += len(eager_reports) - len(lazy_reports)
     assert fewer > 0
+
+
+def test_a_job_that_its_progress_protects_leaves_at_the_first_poll_at_which_it_may() -> None:
+    """No event tells that it has run for long enough."""
+    jobs = [replace(batch("1", 8), save_s=0.0), urgent("u", 8, 1000.0), urgent("v", 8, 1700.0)]
+    limits = replace(UNPRICED, min_progress_s=300.0)
+    record, _, _ = replay(cluster(jobs), settings=ReplaySettings(limits=limits))
+
+    assert record.jobs[1].end_s == 1600.0
+    back_s = next(one.start_s for one in record.segments if one.job == 0 and one.start_s > 1000.0)
+    assert record.jobs[2].start_s == pytest.approx(back_s + 300.0, abs=30.0)
 
 
 @pytest.mark.parametrize("policy", ["eviction", "cup-spaa"])
