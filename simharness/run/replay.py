@@ -97,6 +97,8 @@ class Replay:
         self._decision_s: list[float] = []
         self._waiting = 0
         self._due_s: float | None = None
+        # No event tells that such a limit allows what it forbade: urgent jobs are looked at in each poll.
+        self._await_limits = _end_by_themselves(settings.limits)
         self._daemon = self._new_daemon()
 
     def restart(self, journal: Journal) -> None:
@@ -184,7 +186,7 @@ class Replay:
         wakeup_s = self._daemon.wakeup_s(self.cluster.now_s, self._settings.poll_interval_s)
         look_s = self._daemon.checkpoint_look_s(self.cluster.now_s)
         instants = [] if wakeup_s is None else [self._quantised(wakeup_s)]
-        if self._waiting and _pass_with_time(self._settings.limits):
+        if self._await_limits and (self._waiting or (self._policy.collects and self._is_any_awaited())):
             instants.append(self._quantised(self.cluster.now_s, after=True))
         self._due_s = min([*instants, *([] if look_s is None else [look_s])], default=None)
 
@@ -282,21 +284,17 @@ class Replay:
             self._noticed = set(current)
 
 
-def _pass_with_time(limits: Limits) -> bool:
-    """Whether time alone may allow what they forbade: a job has run for long enough, or an hour is over."""
-    return (
-        limits.min_runtime_s > 0
-        or limits.min_progress_s > 0
-        or any(
-            one is not None
-            for one in (
-                limits.evictions_per_hour,
-                limits.max_loss_node_hours_per_day,
-                limits.max_loss_node_hours_per_user_per_day,
-                limits.max_loss_node_hours_per_account_per_day,
-            )
-        )
+def _end_by_themselves(limits: Limits) -> bool:
+    """Whether some limit forbids for a time only: until a job has run for long enough, or an hour or a day is
+    over.
+    """
+    sums = (
+        limits.evictions_per_hour,
+        limits.max_loss_node_hours_per_day,
+        limits.max_loss_node_hours_per_user_per_day,
+        limits.max_loss_node_hours_per_account_per_day,
     )
+    return bool(limits.min_runtime_s or limits.min_progress_s) or any(limit is not None for limit in sums)
 
 
 def _without_end(latest: Iterable[CycleReport]) -> str:

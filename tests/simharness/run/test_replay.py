@@ -10,7 +10,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import CycleReport
 from makeway.daemon.operation import transitions
 from makeway.policies.contract import Policy
-from makeway.policies.model import JobKind, Operation
+from makeway.policies.model import JobKind, Limits, Operation
 from makeway.policies.registry import POLICIES, find
 from makeway.simharness.engine.adapter import SimAdapter
 from makeway.simharness.engine.cluster import SimCluster
@@ -45,6 +45,16 @@ class EagerReplay(Replay):
     def _is_idle(self, operations: tuple[Operation, ...]) -> bool:
         del operations
         return False
+
+
+class PollingReplay(Replay):
+    """Runs a cycle at every poll."""
+
+    def _cycles(self) -> None:
+        super()._cycles()
+        if self.cluster.next_event_s() is not None:
+            next_s = self._quantised(self.cluster.now_s, after=True)
+            self._due_s = next_s if self._due_s is None else min(self._due_s, next_s)
 
 
 def replay(
@@ -211,6 +221,17 @@ def test_cycles_that_are_skipped_would_have_changed_nothing(policy: str) -> None
     assert fewer > 0
 
 
+@pytest.mark.parametrize("policy", ["eviction", "least-price", "cup-spaa"])
+def test_with_limits_a_replay_does_what_one_does_that_looks_at_every_poll(policy: str) -> None:
+    limits = Limits(min_runtime_s=300.0, evictions_per_hour=2, max_loss_node_hours_per_day=60.0)
+    settings = ReplaySettings(limits=limits)
+    node_count, jobs = sample_workload(1)
+    record, _, reports = replay(cluster(jobs, node_count), policy, settings)
+    polled, _, polls = replay(cluster(jobs, node_count), policy, settings, PollingReplay)
+    assert same(record, polled)
+    assert len(reports) < len(polls)
+
+
 def test_a_job_that_its_progress_protects_leaves_at_the_first_poll_at_which_it_may() -> None:
     """No event tells that it has run for long enough."""
     jobs = [replace(batch("1", 8), save_s=0.0), urgent("u", 8, 1000.0), urgent("v", 8, 1700.0)]
@@ -220,6 +241,17 @@ def test_a_job_that_its_progress_protects_leaves_at_the_first_poll_at_which_it_m
     assert record.jobs[1].end_s == 1600.0
     back_s = next(one.start_s for one in record.segments if one.job == 0 and one.start_s > 1000.0)
     assert record.jobs[2].start_s == pytest.approx(back_s + 300.0, abs=30.0)
+
+
+def test_a_job_leaves_for_an_announced_one_at_the_first_poll_at_which_it_may() -> None:
+    jobs = [
+        replace(batch("1", 8), checkpoint_interval_s=600.0, checkpoint_cost_s=20.0),
+        replace(urgent("u", 8, 3000.0), announced_s=100.0, expected_s=3000.0),
+    ]
+    limits = replace(UNPRICED, min_runtime_s=1000.0)
+    record, _, _ = replay(cluster(jobs), "cup-spaa", ReplaySettings(limits=limits))
+    assert 1000.0 < next(one.end_s for one in record.segments if one.job == 0) < 3000.0
+    assert record.jobs[1].start_s == 3000.0
 
 
 @pytest.mark.parametrize("policy", ["eviction", "cup-spaa"])

@@ -150,6 +150,31 @@ def test_of_two_sweeps_that_begin_at_once_on_the_same_cells_one_is_refused(
     assert (tmp_path / "slurm" / "name").read_text(encoding="utf-8").strip() == begun[0]
 
 
+def test_a_sweep_that_ends_leaves_the_folder_of_the_next_one(
+    cache: ResultCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No task of the first is left when the second begins."""
+
+    def submitted(array: SlurmArray, *_: object) -> None:
+        (array.folder / f"{array.name}.pkl").write_text("task", encoding="utf-8")
+        raise Signalled
+
+    def run(_: CommandRunner, argv: tuple[str, ...]) -> CompletedCommand:
+        return CompletedCommand(argv=argv, returncode=0, stdout="", stderr="")
+
+    monkeypatch.setattr(SlurmArray, "_submitted", submitted)
+    monkeypatch.setattr(CommandRunner, "run", run)
+    folder = tmp_path / "slurm"
+    first, second = (SlurmArray(folder=folder, tasks=1, options=USUAL) for _ in range(2))
+    for one in (first, second):
+        with pytest.raises(Signalled):
+            list(one.spread(halve, cache, [Trial(2)]))
+    first.end()
+    assert {path.name for path in folder.iterdir()} == {"name", f"{second.name}.pkl"}
+    second.end()
+    assert not folder.exists()
+
+
 def test_options_of_sbatch_replace_the_usual_ones() -> None:
     assert sbatch_options(()) == USUAL
     given = sbatch_options(("partition=short,long", "--time=2:00:00", "exclusive", "comment=a=b c"))
