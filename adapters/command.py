@@ -100,7 +100,8 @@ class CommandRunner:
         the words `until` is killed at once; empty: none is.
 
         Raises:
-            Unavailable: it cannot be started, or did not end in time. It is killed, with whatever it started.
+            Unavailable: it cannot be started.
+            NoAnswer: it did not end in time. It is killed, with whatever it started.
             Unreadable: it printed more than the limit. It is killed too.
             ValueError: an argument has a NUL byte.
         """
@@ -124,7 +125,7 @@ class CommandRunner:
         if why is not None:
             _kill(process)
         if why == "late":
-            raise Unavailable(f"{argv[0]} gave no answer within {limit_s:g} s")
+            raise NoAnswer(f"{argv[0]} gave no answer within {limit_s:g} s", said=_decode(stderr))
         if why == "long":
             message = f"{argv[0]} printed more than {self.output_limit_bytes} bytes"
             raise Unreadable(message, command=argv, text=_decode(stdout[:_CHUNK_BYTES]))
@@ -240,6 +241,14 @@ class LiveProgram:
         return ProgramEnded(f"{self._name} {how}" + (f": {said[-1]}" if said else ""))
 
 
+class NoAnswer(Unavailable):
+    """A command did not end in time. `said`: all that it wrote to its error output."""
+
+    def __init__(self, message: str, *, said: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
 class ProgramEnded(Unavailable):
     """A program that should answer has ended."""
 
@@ -308,7 +317,17 @@ def _read(
                 why = "said"
             elif not ready:
                 why = "late"
+                _kill(process)
+                _read_rest(process.stderr, stderr)
     return stdout, stderr, why
+
+
+def _read_rest(stream: IO[bytes], read: bytearray) -> None:
+    """Read what a command has left in the pipe, which a process that outlives it may hold open."""
+    os.set_blocking(stream.fileno(), False)
+    with contextlib.suppress(BlockingIOError):
+        while chunk := os.read(stream.fileno(), _CHUNK_BYTES):
+            read.extend(chunk)
 
 
 @contextlib.contextmanager

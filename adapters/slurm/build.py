@@ -171,7 +171,7 @@ def show_topology(name: str = "") -> tuple[str, ...]:
 
 def signal_batch(job_id: str, signal: str) -> tuple[str, ...]:
     """Send a signal to the batch shell of a job. Raises `Rejected` for what cannot be a signal."""
-    return ("scancel", *_said(job_id), _signal(signal), "--batch", _job(job_id))
+    return ("scancel", "--verbose", _signal(signal), "--batch", _job(job_id))
 
 
 def signal_steps(job_id: str, signal: str) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def signal_steps(job_id: str, signal: str) -> tuple[str, ...]:
 
     A job without a step gets none, and Slurm says nothing. Raises `Rejected` for what cannot be a signal.
     """
-    return ("scancel", *_said(job_id), _signal(signal), _job(job_id))
+    return ("scancel", "--verbose", _signal(signal), _job(job_id))
 
 
 def signal_job(job_id: str, signal: str, target: SignalTarget) -> tuple[tuple[str, ...], ...]:
@@ -383,11 +383,6 @@ def _signal(signal: str) -> str:
     if not _SIGNAL.fullmatch(signal):
         raise Rejected(f"no signal: {signal!r}")
     return f"--signal={signal}"
-
-
-def _said(job_id: str) -> tuple[str, ...]:
-    """With --verbose, scancel says that it signals a task of an array again: see `leaving.signals`."""
-    return ("--verbose",) if "_" in job_id else ()
 
 
 def _name(name: str) -> str:

@@ -19,7 +19,7 @@ from makeway.adapters.slurm.leaving.forgotten import requeue_again
 from makeway.adapters.slurm.leaving.lost_holds import Binding
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
 from makeway.adapters.slurm.leaving.shrinks import shrink_to
-from makeway.adapters.slurm.leaving.signals import signal_once
+from makeway.adapters.slurm.leaving.signals import Signals
 from makeway.adapters.slurm.leaving.taken import TakenWords
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.translate import state
@@ -64,6 +64,7 @@ class SlurmCommands:
         self._client = client
         self._now = now
         self._taken = TakenWords(client, now)
+        self._signals = Signals(client)
         self._binding = Binding(client, now)
         self._notices = notices
         self._holds: HoldNames | None = None
@@ -125,7 +126,7 @@ class SlurmCommands:
         job = self._client.running(job_id, action.run)
         self._taken.note(job, action, build.minutes(walltime_s) if _is_longer(walltime_s, job) else None)
         self._tell(action)
-        signal_once(self._client, action)
+        self._signals.send(action)
 
     def _requeue(self, action: Requeue) -> None:
         if action.forgotten_run is not None:

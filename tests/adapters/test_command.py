@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from makeway.adapters.command import CommandRunner, CompletedCommand
+from makeway.adapters.command import CommandRunner, CompletedCommand, NoAnswer
 from makeway.adapters.protocol import Unavailable, Unreadable
 from tests.waiting import await_that, limit_s
 
@@ -127,6 +127,25 @@ def test_a_time_out_kills_the_command_and_what_it_started(tmp_path: Path) -> Non
     left = [int(pid) for pid in pids.read_text().split()]
     assert len(left) == 2
     await_that("no process outlives its time-out", lambda: all(gone(pid) for pid in left))
+
+
+def test_a_time_out_tells_all_that_the_command_has_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what it says when its time is over already."""
+    late, said = tmp_path / "late", tmp_path / "said"
+    program = f"until [ -e '{late}' ]; do sleep 0.05; done; echo last words >&2; : > '{said}'; sleep 1000"
+    killpg = os.killpg
+
+    def speak_first(group: int, number: int) -> None:
+        late.touch()
+        await_that("it has spoken", said.exists)
+        killpg(group, number)
+
+    monkeypatch.setattr(os, "killpg", speak_first)
+    with pytest.raises(NoAnswer) as caught:
+        CommandRunner().run(("sh", "-c", program), timeout_s=1)
+    assert caught.value.said == "last words\n"
 
 
 def test_a_time_out_kills_what_a_command_left_behind_that_has_ended(tmp_path: Path) -> None:

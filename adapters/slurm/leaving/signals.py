@@ -5,10 +5,15 @@ ones get no signal ("Job can not be altered now, try again later"). scancel take
 again, after 5, 6, 7 s and so on, ten times in all: the task would get the signal each time, and makeway would
 wait for more than a minute. So scancel is ended when it says that it tries again.
 
+A scancel that slurmctld does not answer in time has signalled nobody if it was still reading the list of
+jobs: it says whom it signals before it does. That counts once a scancel was seen to say it here, since a
+site's own script around it may hide what it says.
+
 Reference: 22.05, 24.11 as tried. Both do so as well if they are given the task's own job id. `scancel --ctld`
     of 24.11 does not, but says nothing of a job that is over.
 """
 
+from makeway.adapters.command import NoAnswer
 from makeway.adapters.protocol import Rejected, Unavailable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.access import SlurmClient
@@ -17,22 +22,43 @@ from makeway.policies.model import Checkpoint
 
 TRIES_AGAIN = "Job is in transitional state, retrying"
 """What `scancel --verbose` says."""
+_SIGNALS = "Signal "
+"""What it says before it sends a signal (22.05, 24.11 and 26.05 as tried)."""
+_NO_LIST = "slurm_load_jobs error"
+"""What it says if it could not read the list of jobs. It sends nothing then."""
 
 
-def signal_once(client: SlurmClient, action: Checkpoint) -> None:
-    """Signal the batch shell of a running job, its steps, or both. Raises what a refusal means."""
-    job_id = action.job_id
-    first, *others = build.signal_job(job_id, action.signal, action.signal_to)
-    _send(client, first)
-    for command in others:
+class Signals:
+    """Sends the signals of actions."""
+
+    def __init__(self, client: SlurmClient) -> None:
+        self._client = client
+        self._tells = False
+        """Whether a scancel has said that it signals a job."""
+
+    def send(self, action: Checkpoint) -> None:
+        """Signal the batch shell of a running job, its steps, or both. Raises what a refusal means."""
+        job_id = action.job_id
+        first, *others = build.signal_job(job_id, action.signal, action.signal_to)
         try:
-            _send(client, command)
-        except Rejected as error:
-            # Not as a refusal, which would let the signal be sent again, also to those that have got it.
-            raise Unavailable(f"only the batch shell of job {job_id} is signalled: {error}") from error
+            self._send(first)
+        except Unavailable as error:
+            raise Unavailable(str(error), sent=error.sent and not self._has_sent_nothing(error)) from error
+        for command in others:
+            try:
+                self._send(command)
+            except Rejected as error:
+                # Not as a refusal, which would let the signal be sent again, also to those that have got it.
+                raise Unavailable(f"only the batch shell of job {job_id} is signalled: {error}") from error
 
+    def _send(self, command: tuple[str, ...]) -> None:
+        done = self._client.change(command, until=TRIES_AGAIN)
+        self._tells = self._tells or _SIGNALS in done.stderr
+        if done.returncode != 0 and TRIES_AGAIN not in done.stderr:
+            raise refusal(done)
 
-def _send(client: SlurmClient, command: tuple[str, ...]) -> None:
-    done = client.change(command, until=TRIES_AGAIN)
-    if done.returncode != 0 and TRIES_AGAIN not in done.stderr:
-        raise refusal(done)
+    def _has_sent_nothing(self, error: Unavailable) -> bool:
+        """Whether a scancel that failed has signalled nobody for certain."""
+        if isinstance(error, NoAnswer):
+            return self._tells and _SIGNALS not in error.said
+        return _NO_LIST in str(error) and _SIGNALS not in str(error)

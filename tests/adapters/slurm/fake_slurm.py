@@ -65,11 +65,12 @@ def made_reservation(name: str, **changes: str) -> str:
 class FakeSlurm:
     """Answers squeue and the reading scontrol from tables, and everything else from a script.
 
-    `rows` are the jobs; `script` gives the answers to the other commands, in order, and then always yes.
+    `rows` are the jobs; `script` gives the answers to the other commands, or what they raise, in order, and
+    then always yes.
     """
 
     def __init__(
-        self, *rows: dict[str, str], release: str = "24.11.5", script: tuple[Answer, ...] = ()
+        self, *rows: dict[str, str], release: str = "24.11.5", script: tuple[Answer | Exception, ...] = ()
     ) -> None:
         self.rows = list(rows)
         self.release = release
@@ -159,7 +160,10 @@ class FakeSlurm:
             return self.reservation_answer or (0, shown, "")
         if _is_note(argv):
             return self.note_answer
-        return self.script.pop(0) if self.script else OK
+        answer = self.script.pop(0) if self.script else OK
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def _listed(self, argv: tuple[str, ...], environment: Mapping[str, str]) -> str:
         cells = [cell.partition(":0") for cell in environment["SQUEUE_FORMAT2"].split(",")]

@@ -61,7 +61,7 @@ def test_one_scontrol_reads_everything_else() -> None:
 
 
 def test_verbs() -> None:
-    assert build.signal_batch("5", "USR1") == ("scancel", "--signal=USR1", "--batch", "5")
+    assert build.signal_batch("5", "USR1") == ("scancel", "--verbose", "--signal=USR1", "--batch", "5")
     assert build.signal_steps("5_2", "USR2") == ("scancel", "--verbose", "--signal=USR2", "5_2")
     assert build.signal_batch("5_2", "USR2") == ("scancel", "--verbose", "--signal=USR2", "--batch", "5_2")
     assert build.requeue("5_2") == ("scontrol", "requeue", "Incomplete", "5_2")

@@ -1,17 +1,23 @@
 """What a real Slurm does when it is told to, beyond what every adapter must do."""
 
+import os
+import signal
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from makeway.adapters.devcluster.cluster import DevClusterError, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
-from makeway.adapters.protocol import Gone, Rejected, Unsupported
+from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unsupported
 from makeway.adapters.slurm import build
+from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.leaving.signals import Signals
 from makeway.policies.model import JobKind, JobState, SignalTarget
 from tests import acts
 from tests.adapters.conformance import LONG_S, hold_of, job_of, over, running, runs, waiting, waits
-from tests.slurm.support.world import SAVES, SlurmWorld
+from tests.slurm.support.world import SAVES, SETTINGS, SlurmWorld
+from tests.waiting import limit_s
 
 pytestmark = pytest.mark.slurm
 
@@ -123,6 +129,34 @@ def test_a_job_whose_step_saves_is_signalled_there(slurm_world: SlurmWorld) -> N
         lambda cluster: job_of(cluster, job_id).last_checkpoint_s is not None, "its step acknowledges"
     )
     assert job_of(cluster, job_id).state is JobState.RUNNING
+
+
+def test_a_scancel_that_slurmctld_keeps_waiting_says_that_it_has_signalled_nobody(
+    slurm_world: SlurmWorld,
+) -> None:
+    """It says whom it signals before it does, and is ended before slurmctld gives it the list of jobs."""
+    world = slurm_world
+    job_id = world.cluster.submit(
+        "trap 'echo trapped' USR1\necho ready\nwhile :; do sleep 1; done", "-N1", *WHOLE
+    )
+    await_output(world, job_id, "ready")
+    signals = Signals(SlurmClient(replace(SETTINGS, timeout_s=limit_s(3.0)), runner=world.cluster.runner))
+    action = acts.checkpoint(job_id, signal="USR1", walltime_s=0.0)
+    signals.send(action)
+    await_output(world, job_id, "trapped")
+
+    controller = int((world.cluster.folder / "slurmctld.pid").read_text())
+    os.kill(controller, signal.SIGSTOP)
+    try:
+        with pytest.raises(Unavailable) as caught:
+            signals.send(action)
+    finally:
+        os.kill(controller, signal.SIGCONT)
+    assert not caught.value.sent
+    world.wait(runs(job_id), "slurmctld answers")
+    signals.send(action)
+    await_output(world, job_id, "trapped", times=2)
+    assert world.cluster.output(job_id).count("trapped") == 2
 
 
 def test_two_urgent_jobs_start_each_on_its_own_nodes(slurm_world: SlurmWorld) -> None:

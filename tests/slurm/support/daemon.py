@@ -100,7 +100,9 @@ POLICY_SETTINGS = {
     "wcjs": "{}",
 }
 STEP = """
-step=$(printf %s "{name} $1 $2 ${{3%%=*}}" | tr -c A-Za-z0-9 _)
+step="{name} $1 $2 ${{3%%=*}}"
+[ "$1" != --verbose ] || step="{name} $2 $3 ${{4%%=*}}"
+step=$(printf %s "$step" | tr -c A-Za-z0-9 _)
 case "{name} $1" in
 scontrol\\ create | scontrol\\ update | scontrol\\ delete | scontrol\\ requeue) ;;
 scontrol\\ release | scancel* | salloc*) ;;
