@@ -202,7 +202,9 @@ def qos_limits(lines: Iterable[str]) -> Mapping[str, QosLimits]:
 
 
 def _rows(lines: Iterable[str], fields: Sequence[str]) -> list[dict[str, str]]:
-    return [dict(zip(fields, line.split("|"), strict=True)) for line in lines if line]
+    """What sacctmgr has printed. A row with a name that has a `|` cannot be read, and opens nothing."""
+    rows = (line.split("|") for line in lines if line)
+    return [dict(zip(fields, row, strict=True)) for row in rows if len(row) <= len(fields)]
 
 
 def _limits(row: Mapping[str, str], names: Sequence[str], whose: str) -> LimitsByName:
