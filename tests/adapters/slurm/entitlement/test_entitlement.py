@@ -396,15 +396,3 @@ def test_what_cannot_be_read_is_said() -> None:
 )
 def test_what_enforcement_implies(text: str, words: set[str]) -> None:
     assert enforced({"AccountingStorageEnforce": text}) == words
-
-
-def test_a_name_with_a_bar_makes_no_other_row_unreadable() -> None:
-    """Of an account of nobody, and of one of the user: that one opens nothing."""
-    slurm = FakeAccounting()
-    expected = asked(slurm)
-    assert expected[0] is None
-    slurm.associations = {
-        "": (*slurm.associations[""], account("a|b", "root")),
-        "ada": (association("a|b", "normal,urgent"), *slurm.associations["ada"]),
-    }
-    assert asked(slurm) == expected
