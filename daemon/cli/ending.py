@@ -26,7 +26,8 @@ def open_standard_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # it gets the lowest number that is free
+            # It gets the lowest number that is free, and programs that are started have it, too.
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 -- it stays open
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +87,18 @@ def test_closed_standard_streams_are_opened(site: Site) -> None:
         streams = [os.readlink(f"/proc/{site.status()['pid']}/fd/{number}") for number in range(3)]
         send(signal.SIGTERM)
     assert streams == [os.devnull] * 3
+
+
+def test_what_a_command_starts_has_the_streams_that_were_opened(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    look = f"readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 >'{told}'; exit"
+    program = (
+        "import subprocess, sys\n"
+        "from makeway.daemon.cli.ending import open_standard_streams\n"
+        "open_standard_streams()\nsubprocess.run(['sh', '-c', sys.argv[1]], check=True)"
+    )
+    subprocess.run([*CLOSED, sys.executable, "-c", program, look], check=True, timeout=limit_s())
+    assert told.read_text().split() == [os.devnull] * 3
 
 
 def test_a_second_process_is_one_line_and_status_2(site: Site) -> None:
