@@ -91,13 +91,19 @@ def test_closed_standard_streams_are_opened(site: Site) -> None:
 
 def test_what_a_command_starts_has_the_streams_that_were_opened(tmp_path: Path) -> None:
     told = tmp_path / "told"
-    look = f"readlink /proc/$$/fd/0 /proc/$$/fd/1 /proc/$$/fd/2 >'{told}'; exit"
+    look = (
+        "import os, pathlib, sys\n"
+        "streams = [os.readlink(f'/proc/self/fd/{number}') for number in range(3)]\n"
+        "pathlib.Path(sys.argv[1]).write_text(' '.join(streams))"
+    )
     program = (
         "import subprocess, sys\n"
         "from makeway.daemon.cli.ending import open_standard_streams\n"
-        "open_standard_streams()\nsubprocess.run(['sh', '-c', sys.argv[1]], check=True)"
+        "open_standard_streams()\n"
+        "subprocess.run([sys.executable, '-c', *sys.argv[1:]], check=True)"
     )
-    subprocess.run([*CLOSED, sys.executable, "-c", program, look], check=True, timeout=limit_s())
+    words = (sys.executable, "-c", program, look, str(told))
+    subprocess.run([*CLOSED, *words], check=True, timeout=limit_s())
     assert told.read_text().split() == [os.devnull] * 3
 
 
