@@ -71,6 +71,7 @@ def test_an_exclusive_job_is_not_shrunk_on_22_05() -> None:
     [
         ((1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"), Unavailable),
         ((0, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"), Unavailable),
+        ((0, "", "wrapper: retrying\nslurm_load_jobs error: Socket timed out"), Unavailable),
         ((1, "", "slurm_load_jobs error: Access/permission denied"), Unavailable),
         ((0, "half a", ""), Unreadable),
         ((0, "", "squeue: error: Invalid job format specification: Comment"), Unreadable),

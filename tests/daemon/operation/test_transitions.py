@@ -121,6 +121,11 @@ def test_while_a_signalled_job_saves_time_alone_makes_nothing_due_before_its_gra
     assert wakeup_s(operation, 1010.0, PATIENCE) == 1310.0
 
 
+def test_the_effect_of_a_command_is_looked_for_when_it_should_have_settled() -> None:
+    operation, _ = issue_all(held_operation(requeue("v")), holding(running("v", NODES)))
+    assert wakeup_s(operation, 1010.0, PATIENCE) == 1010.0 + PATIENCE.settle_s
+
+
 def test_what_leaves_at_the_end_of_its_grace_has_not_requeued_itself() -> None:
     operation = held_operation(signal("v"), requeue("v", Method.SYSTEM, not_after_s=1200.0))
     victim = running("v", NODES, checkpoint=COMMENTS)

@@ -49,6 +49,16 @@ def simulated(
     return [job.start_s for job in record.jobs]
 
 
+def test_by_wfp_another_job_may_be_the_first_of_the_queue_a_second_later() -> None:
+    scheduler = Scheduler(SchedulerSettings(order=Order.WFP))
+    asked = (SimJob("long", 0.0, 1000.0, 1000.0, 1), SimJob("short", 10.0, 10.0, 10.0, 2))
+    assert scheduler.first(10.0) is None
+    runs = [JobRun(index, job, JobRecord(job)) for index, job in enumerate(asked)]
+    for run in runs:
+        scheduler.add(run)
+    assert [scheduler.first(now_s) for now_s in (10.0, 11.0)] == runs
+
+
 @st.composite
 def workloads(draw: st.DrawFn) -> tuple[int, list[Ask]]:
     """A machine of up to 6 nodes, and up to 12 jobs whose times are whole seconds, so that instants

@@ -55,6 +55,9 @@ def test_jobs_of_two_clusters_are_refused(source: HistorySource) -> None:
     words = "line 3: Cluster 'south' after 'north'; accepted: the jobs of one cluster (sacct --local)"
     assert refused(source, "\n".join(lines).encode(), "jobs.txt") == words
     other = source.exports[0].with_name("other.txt")
+    other.write_text(f"{HEADER}\n{URGENT}")  # of an older makeway
+    written(source, "\n".join([*lines[:2], f"{URGENT};north"]).encode(), "jobs.txt")
+    load_history(replace(source, exports=(other, source.exports[0], other)))
     other.write_text("\n".join([header, lines[2]]))
     written(source, "\n".join([*lines[:2], f"{URGENT};north"]).encode(), "jobs.txt")
     with pytest.raises(HistoryError, match=re.escape(f"{other}: line 2: Cluster 'south' after 'north'")):

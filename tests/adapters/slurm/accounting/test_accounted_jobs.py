@@ -72,6 +72,9 @@ def test_a_job_of_two_periods_counts_once_and_the_later_row_is_believed() -> Non
         assert only(*rows).runs[0].elapsed_s == 20.0
         assert only(*rows, ROW).runs[0].end_s == 180.0
         assert only(ROW, *rows).runs[0].end_s == 180.0
+    at_its_end = replace(ROW, state="RUNNING", end_s=None)
+    for rows in ((at_its_end, ROW), (ROW, at_its_end)):
+        assert only(*rows).runs[0].end_s == 180.0
     limited = replace(ROW, limit_s=600.0)
     assert only(ROW, limited).limit_s == 600.0
 
@@ -81,6 +84,8 @@ def test_the_partition_is_that_in_which_it_ran() -> None:
     waiting = replace(ROW, state="PENDING", submit_s=150.0, start_s=None, end_s=None, partition="batch,low")
     assert only(first, replace(waiting, elapsed_s=0.0)).partition == "batch"
     assert only(replace(waiting, elapsed_s=0.0)).partition == "batch,low"
+    again = replace(ROW, submit_s=150.0, start_s=280.0, end_s=340.0, partition="low")
+    assert only(first, again).partition == "low"
 
 
 def test_a_job_that_waits_in_one_export_and_runs_in_the_next_is_one_job() -> None:
