@@ -48,7 +48,7 @@ def known_names(runner: Runner, settings: SlurmSettings, names: SettingNames) ->
     done = runner.run(command, timeout_s=settings.timeout_s)
     if done.returncode != 0 or not done.stdout.startswith(ASSOC_MGR_STATE):
         return nothing
-    known = re.findall(r"^ClusterName=\S+ Account=(\S+) ", done.stdout, re.MULTILINE)
+    known = re.findall(r"^ClusterName=.*? Account=(.*?) UserName=", done.stdout, re.MULTILINE)
     return KnownNames(
         qos=frozenset(qos_names(done.stdout)) if by_qos else None,
         accounts=frozenset(known) if asked else None,
