@@ -132,14 +132,17 @@ def test_a_late_job_is_served_as_soon_as_the_limits_allow() -> None:
     assert 800.0 <= done.start_s - ARRIVAL_S <= 900.0
 
 
-def burst(*, ceiling_node_hours: float, count: int = 6, gap_s: float = 10.0) -> Played:
+def burst(
+    *, ceiling_node_hours: float, count: int = 6, gap_s: float = 10.0, until_s: float = 3000.0
+) -> Played:
     """One-node jobs, so many seconds apart, on a machine that one job has had for ten hours: 80 node-hours.
 
-    `ceiling_node_hours`: of one urgent job.
+    `ceiling_node_hours`: of one urgent job. `until_s`: the replay's end after the first one's arrival; the
+    job ends 7000 s after it.
     """
     jobs = [urgent(f"u{index}", gap_s * index, 1) for index in range(count)]
     return Played(
-        8, batch("large", 8, 7000.0), *jobs, ceiling_machine_hours=ceiling_node_hours / 8, until_s=3000.0
+        8, batch("large", 8, 7000.0), *jobs, ceiling_machine_hours=ceiling_node_hours / 8, until_s=until_s
     )
 
 
@@ -156,7 +159,7 @@ def test_a_burst_is_served_as_soon_as_enough_jobs_of_it_wait(ceiling: float, fir
 
 
 def test_a_burst_that_is_too_small_waits_for_the_job_to_end() -> None:
-    played = burst(ceiling_node_hours=14.0, count=5)
+    played = burst(ceiling_node_hours=14.0, count=5, until_s=8000.0)
     assert not played.lost
     assert not played.sent["requeue", "large"]
     assert all(played.waits_s[f"u{index}"] > 6900.0 for index in range(5))
