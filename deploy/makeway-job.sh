@@ -308,7 +308,11 @@ _makeway_await() {
     while :; do
         _makeway_interrupted=
         _makeway_heard=0
-        wait "$makeway_pid" || _makeway_heard=$?
+        if [ -n "$_makeway_status" ] && ! kill -0 "$makeway_pid" 2>/dev/null; then
+            wait "$makeway_pid" 2>/dev/null || _makeway_heard=$? # bash says that there is no such child any more
+        else
+            wait "$makeway_pid" || _makeway_heard=$?
+        fi
         if [ "$_makeway_heard" -eq 127 ] && [ -n "$_makeway_status" ]; then
             return 0 # it had been waited for just before the signal
         fi
