@@ -53,7 +53,10 @@ enter() {
     if [ -z "$base" ]; then
         bootstrap "$root"
     else
-        [ -d "$base" ] || { bootstrap "$base.partial" && mv "$base.partial" "$base"; }
+        (
+            flock 9 # both tests may begin at once
+            [ -d "$base" ] || { bootstrap "$base.partial" && mv "$base.partial" "$base"; }
+        ) 9>"$base.lock"
         cp -a "$base/." "$root"
     fi
     cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
