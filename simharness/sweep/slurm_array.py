@@ -286,7 +286,12 @@ def _in_turn(folder: Path) -> Generator[None]:
         return
     try:
         with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                where = printable(str(folder.parent))
+                click.echo(f"makeway: another sweep on {where} begins or ends: waiting for it", err=True)
+                fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
         os.close(lock)

@@ -115,7 +115,10 @@ def test_a_hangup_ends_a_sweep_unless_it_is_ignored_as_under_nohup(
 
 
 def test_of_two_sweeps_that_begin_at_once_on_the_same_cells_one_is_refused(
-    cache: ResultCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: ResultCache,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The second one asks for an earlier array when that of the first is there, and leaves its folder."""
     begun, queued, at_the_lock, may_submit = list[str](), list[str](), list[int](), threading.Event()
@@ -141,10 +144,11 @@ def test_of_two_sweeps_that_begin_at_once_on_the_same_cells_one_is_refused(
     arrays = [SlurmArray(folder=tmp_path / "slurm", tasks=1, options=USUAL) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
         sweeps = [pool.submit(lambda one: list(one.spread(halve, cache, [Trial(2)])), one) for one in arrays]
-        await_that("both are at their turn", lambda: len(at_the_lock) == 2 or len(begun) == 2)
+        await_that("both are at their turn", lambda: len(at_the_lock) == 3 or len(begun) == 2)
         may_submit.set()
         errors = [one.exception() for one in sweeps]
     assert len(begun) == 1
+    assert capsys.readouterr().err.count("another sweep on") == 1
     refused = next(error for error in errors if isinstance(error, UserError))
     assert "job 7 of an earlier sweep computes these cells" in str(refused)
     assert (tmp_path / "slurm" / "name").read_text(encoding="utf-8").strip() == begun[0]
