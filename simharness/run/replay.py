@@ -186,7 +186,9 @@ class Replay:
         wakeup_s = self._daemon.wakeup_s(self.cluster.now_s, self._settings.poll_interval_s)
         look_s = self._daemon.checkpoint_look_s(self.cluster.now_s)
         instants = [] if wakeup_s is None else [self._quantised(wakeup_s)]
-        if self._await_limits and (self._waiting or (self._policy.collects and self._is_any_awaited())):
+        awaits = self._waiting or (self._policy.collects and self._is_any_awaited())
+        # Without an event to come no job runs that could be allowed to leave.
+        if self._await_limits and awaits and self.cluster.next_event_s() is not None:
             instants.append(self._quantised(self.cluster.now_s, after=True))
         self._due_s = min([*instants, *([] if look_s is None else [look_s])], default=None)
 

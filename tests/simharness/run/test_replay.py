@@ -243,6 +243,13 @@ def test_a_job_that_its_progress_protects_leaves_at_the_first_poll_at_which_it_m
     assert record.jobs[2].start_s == pytest.approx(back_s + 300.0, abs=30.0)
 
 
+def test_with_limits_a_replay_ends_although_an_urgent_job_waits_for_ever() -> None:
+    on = cluster([urgent("u", 8, 100.0)])
+    on.drain(0)
+    record, _, _ = replay(on, settings=ReplaySettings(limits=Limits()))
+    assert record.jobs[0].start_s is None
+
+
 def test_a_job_leaves_for_an_announced_one_at_the_first_poll_at_which_it_may() -> None:
     jobs = [
         replace(batch("1", 8), checkpoint_interval_s=600.0, checkpoint_cost_s=20.0),
