@@ -43,7 +43,9 @@ class Signals:
         try:
             self._send(first)
         except Unavailable as error:
-            raise Unavailable(str(error), sent=error.sent and not self._has_sent_nothing(error)) from error
+            if not self._has_sent_nothing(error):
+                raise
+            raise Unavailable(str(error), sent=False) from error
         for command in others:
             try:
                 self._send(command)
