@@ -322,13 +322,14 @@ def main() -> int:
                 sys.stdout.flush()
             signal.raise_signal(signal.SIGTERM)
 
-    gc.set_threshold(*COLLECT_AFTER)
     open_standard_streams()
     atexit.register(end)  # the first one is called last: process pools have tidied up then
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before, thresholds = signal.signal(signal.SIGTERM, interrupt), gc.get_threshold()
+    gc.set_threshold(*COLLECT_AFTER)
     try:
         return run_cli(sys.argv[1:])
     finally:
+        gc.set_threshold(*thresholds)
         signal.signal(signal.SIGTERM, before)
 
 

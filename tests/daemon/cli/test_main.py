@@ -1,5 +1,6 @@
 """The commands: what they print, what they refuse in one line, and what they do not load."""
 
+import gc
 import io
 import os
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from makeway.adapters.registry import Connection
+from makeway.daemon.cli import main as main_module
 from makeway.daemon.cli import options
 from makeway.daemon.cli.main import cli, run_cli
 from makeway.daemon.cli.options import duration_s
@@ -18,6 +20,7 @@ from makeway.daemon.errors import UserError, printable
 from makeway.daemon.journal.errors import JournalError
 from makeway.daemon.service import logs
 from makeway.daemon.service import socket_api as api
+from makeway.daemon.service.pacing import COLLECT_AFTER
 from makeway.daemon.service.socket_api import Announcement
 from makeway.policies.horizon.cp_sat import SolverUnavailable
 from makeway.policies.model import Resources
@@ -213,6 +216,17 @@ def test_a_terminal_that_lacks_a_character_shows_a_similar_one(errors: str) -> N
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout == "> #. -1 ?\n"
+
+
+def test_garbage_is_collected_seldom_while_a_command_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_cli(_: list[str]) -> int:
+        thresholds.append(gc.get_threshold())
+        return 0
+
+    thresholds, usual = list[tuple[int, ...]](), gc.get_threshold()
+    monkeypatch.setattr(main_module, "run_cli", run_cli)
+    assert main_module.main() == 0
+    assert (thresholds, gc.get_threshold()) == ([COLLECT_AFTER], usual)
 
 
 def test_a_reader_may_leave_early(config: Path) -> None:
