@@ -29,7 +29,7 @@ test: $(STAMP) slurm-accounting browser
 	@$(MAKE) --keep-going --jobs=3 --no-print-directory INSTALL_LOGS=out test-rest test-slurm-quietly test-slurm-24.11-quietly
 
 test-rest: $(STAMP) browser
-	nice -n 10 $(PYTHON) -m pytest -n 3 --dist worksteal --ignore=tests/slurm
+	nice -n 4 $(PYTHON) -m pytest -n 3 --dist worksteal --ignore=tests/slurm
 
 # No second make runs in these: it would take the job slot of another part. Tests that do not depend on the release of Slurm
 # run on one of the two; `make test-slurm` runs all of them on this machine's, and `make test-slurm-next` those that need 26.05.
