@@ -97,7 +97,7 @@ class Replay:
         self._decision_s: list[float] = []
         self._waiting = 0
         self._due_s: float | None = None
-        # No event tells that such a limit allows what it forbade: urgent jobs are looked at in each poll.
+        # No event tells that such a limit allows what it forbade: every poll looks at urgent jobs.
         self._await_limits = _end_by_themselves(settings.limits)
         self._daemon = self._new_daemon()
 

@@ -5,9 +5,9 @@ ones get no signal ("Job can not be altered now, try again later"). scancel take
 again, after 5, 6, 7 s and so on, ten times in all: the task would get the signal each time, and makeway would
 wait for more than a minute. So scancel is ended when it says that it tries again.
 
-A scancel that slurmctld does not answer in time has signalled nobody if it was still reading the list of
-jobs: it says whom it signals before it does. That counts once a scancel was seen to say it here, since a
-site's own script around it may hide what it says.
+scancel first reads the list of jobs, then names the job, and then sends the signal. A scancel that got no
+answer in time and has named no job has therefore sent nothing. makeway relies on this only after a scancel
+has named a job here, because a site's own script around scancel may hide its output.
 
 Reference: 22.05, 24.11 as tried. Both do so as well if they are given the task's own job id. `scancel --ctld`
     of 24.11 does not, but says nothing of a job that is over.
@@ -34,7 +34,7 @@ class Signals:
     def __init__(self, client: SlurmClient) -> None:
         self._client = client
         self._tells = False
-        """Whether a scancel has said that it signals a job."""
+        """Whether a scancel has named the job that it signals."""
 
     def send(self, action: Checkpoint) -> None:
         """Signal the batch shell of a running job, its steps, or both. Raises what a refusal means."""
@@ -60,7 +60,7 @@ class Signals:
             raise refusal(done)
 
     def _has_sent_nothing(self, error: Unavailable) -> bool:
-        """Whether a scancel that failed has signalled nobody for certain."""
+        """Whether a scancel that failed has certainly sent no signal."""
         if isinstance(error, NoAnswer):
             return self._tells and _SIGNALS not in error.said
         return _NO_LIST in str(error) and _SIGNALS not in str(error)

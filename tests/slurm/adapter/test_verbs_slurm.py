@@ -134,7 +134,7 @@ def test_a_job_whose_step_saves_is_signalled_there(slurm_world: SlurmWorld) -> N
 def test_a_scancel_that_slurmctld_keeps_waiting_says_that_it_has_signalled_nobody(
     slurm_world: SlurmWorld,
 ) -> None:
-    """It says whom it signals before it does, and is ended before slurmctld gives it the list of jobs."""
+    """It is ended before slurmctld gives it the list of jobs, and so before it names the job."""
     world = slurm_world
     job_id = world.cluster.submit(
         "trap 'echo trapped' USR1\necho ready\nwhile :; do sleep 1; done", "-N1", *WHOLE

@@ -10,7 +10,7 @@ from tests.adapters.slurm.entitlement.test_entitlement import FakeAccounting, ac
 
 
 def test_a_name_with_a_bar_makes_no_other_row_unreadable() -> None:
-    """Of an account of nobody, and of one of the user: that one opens nothing."""
+    """One such account belongs to no user, another one to this user. Neither lets anybody submit."""
     slurm = FakeAccounting()
     expected = asked(slurm)
     assert expected[0] is None
