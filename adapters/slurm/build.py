@@ -171,7 +171,7 @@ def show_topology(name: str = "") -> tuple[str, ...]:
 
 def signal_batch(job_id: str, signal: str) -> tuple[str, ...]:
     """Send a signal to the batch shell of a job. Raises `Rejected` for what cannot be a signal."""
-    return ("scancel", "--verbose", _signal(signal), "--batch", _job(job_id))
+    return ("scancel", "-vvv", _signal(signal), "--batch", _job(job_id))
 
 
 def signal_steps(job_id: str, signal: str) -> tuple[str, ...]:
@@ -179,7 +179,7 @@ def signal_steps(job_id: str, signal: str) -> tuple[str, ...]:
 
     A job without a step gets none, and Slurm says nothing. Raises `Rejected` for what cannot be a signal.
     """
-    return ("scancel", "--verbose", _signal(signal), _job(job_id))
+    return ("scancel", "-vvv", _signal(signal), _job(job_id))
 
 
 def signal_job(job_id: str, signal: str, target: SignalTarget) -> tuple[tuple[str, ...], ...]:

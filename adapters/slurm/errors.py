@@ -4,6 +4,7 @@ The words are those of slurm_errno.c, seen on 22.05, 24.11 and 26.05.
 """
 
 import re
+from dataclasses import replace
 
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable
@@ -44,6 +45,8 @@ _OVER = (
     "Job is pending execution",
     "Job is not running",
 )
+_ASIDES = re.compile(r"^scancel: (?:debug\d?: .*|\S+ +: .*)\n?", re.MULTILINE)
+"""What `scancel -vvv` says of its options, and of attempts that it goes on from."""
 _FORBIDDEN = ("denied", "Invalid user", "not authorized")
 _NO_RESERVATION = ("Requested reservation is invalid",)
 _LATER = (
@@ -121,7 +124,7 @@ def unread(done: CompletedCommand) -> AdapterError:
 
 def refusal(done: CompletedCommand) -> AdapterError:
     """The error for a command that failed; its message has Slurm's own words."""
-    words = done.words or f"exit status {done.returncode}"
+    words = replace(done, stderr=_ASIDES.sub("", done.stderr)).words or f"exit status {done.returncode}"
     message = f"{done.argv[0]}: {words}"
     if done.returncode < 0:
         # The client was killed, as at the stop of the service: slurmctld may have got the command.

@@ -28,7 +28,7 @@ _USER = re.compile(r"(?:.*\()?(?P<id>\d+)\)?")
 _ASSOCIATION = re.compile(
     r"ClusterName=.*? Account=(?P<account>.*?) UserName=(?P<user>.*?) Partition=(?P<partition>\S*) "
 )
-_PARENT = re.compile(r" ParentAccount=(?P<parent>[^=]*?)\(\d+\)")
+_PARENT = re.compile(r" ParentAccount=(?! )(?P<parent>.*?)\(\d+\) ")
 _LIMIT = re.compile(r"(?P<limit>\d+)\((?P<used>\d+)\)")
 _USED = re.compile(r"\w+\((?P<used>\d+)\)")
 

@@ -5,9 +5,9 @@ ones get no signal ("Job can not be altered now, try again later"). scancel take
 again, after 5, 6, 7 s and so on, ten times in all: the task would get the signal each time, and makeway would
 wait for more than a minute. So scancel is ended when it says that it tries again.
 
-scancel first reads the list of jobs, then names the job, and then sends the signal. A scancel that got no
-answer in time and has named no job has therefore sent nothing. makeway relies on this only after a scancel
-has named a job here, because a site's own script around scancel may hide its output.
+scancel first tells its options, then reads the list of jobs, then names the job, and then sends the signal. A
+scancel that got no answer in time, has told its options and has named no job has therefore sent nothing. If
+it has told nothing at all, a site's own script around scancel may keep back what it says.
 
 Reference: 22.05, 24.11 as tried. Both do so as well if they are given the task's own job id. `scancel --ctld`
     of 24.11 does not, but says nothing of a job that is over.
@@ -21,7 +21,9 @@ from makeway.adapters.slurm.errors import refusal
 from makeway.policies.model import Checkpoint
 
 TRIES_AGAIN = "Job is in transitional state, retrying"
-"""What `scancel --verbose` says."""
+"""What `scancel -vvv` says."""
+_OPTIONS = "job_id[0]"
+"""What it says of its options."""
 _SIGNALS = "Signal "
 """What it says before it sends a signal (22.05, 24.11 and 26.05 as tried)."""
 _NO_LIST = "slurm_load_jobs error"
@@ -33,8 +35,6 @@ class Signals:
 
     def __init__(self, client: SlurmClient) -> None:
         self._client = client
-        self._tells = False
-        """Whether a scancel has named the job that it signals."""
 
     def send(self, action: Checkpoint) -> None:
         """Signal the batch shell of a running job, its steps, or both. Raises what a refusal means."""
@@ -55,12 +55,11 @@ class Signals:
 
     def _send(self, command: tuple[str, ...]) -> None:
         done = self._client.change(command, until=TRIES_AGAIN)
-        self._tells = self._tells or _SIGNALS in done.stderr
         if done.returncode != 0 and TRIES_AGAIN not in done.stderr:
             raise refusal(done)
 
     def _has_sent_nothing(self, error: Unavailable) -> bool:
         """Whether a scancel that failed has certainly sent no signal."""
         if isinstance(error, NoAnswer):
-            return self._tells and _SIGNALS not in error.said
+            return _OPTIONS in error.said and _SIGNALS not in error.said
         return _NO_LIST in str(error) and _SIGNALS not in str(error)

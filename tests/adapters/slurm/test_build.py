@@ -61,9 +61,9 @@ def test_one_scontrol_reads_everything_else() -> None:
 
 
 def test_verbs() -> None:
-    assert build.signal_batch("5", "USR1") == ("scancel", "--verbose", "--signal=USR1", "--batch", "5")
-    assert build.signal_steps("5_2", "USR2") == ("scancel", "--verbose", "--signal=USR2", "5_2")
-    assert build.signal_batch("5_2", "USR2") == ("scancel", "--verbose", "--signal=USR2", "--batch", "5_2")
+    assert build.signal_batch("5", "USR1") == ("scancel", "-vvv", "--signal=USR1", "--batch", "5")
+    assert build.signal_steps("5_2", "USR2") == ("scancel", "-vvv", "--signal=USR2", "5_2")
+    assert build.signal_batch("5_2", "USR2") == ("scancel", "-vvv", "--signal=USR2", "--batch", "5_2")
     assert build.requeue("5_2") == ("scontrol", "requeue", "Incomplete", "5_2")
     assert build.cancel("5") == ("scancel", "5")
     assert build.bind("5", "mw_5") == ("scontrol", "update", "JobId=5", "ReservationName=mw_5")

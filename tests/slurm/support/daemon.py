@@ -101,7 +101,7 @@ POLICY_SETTINGS = {
 }
 STEP = """
 step="{name} $1 $2 ${{3%%=*}}"
-[ "$1" != --verbose ] || step="{name} $2 $3 ${{4%%=*}}"
+[ "$1" != -vvv ] || step="{name} $2 $3 ${{4%%=*}}"
 step=$(printf %s "$step" | tr -c A-Za-z0-9 _)
 case "{name} $1" in
 scontrol\\ create | scontrol\\ update | scontrol\\ delete | scontrol\\ requeue) ;;

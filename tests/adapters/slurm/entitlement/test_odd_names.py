@@ -21,13 +21,15 @@ def test_a_name_with_a_bar_makes_no_other_row_unreadable() -> None:
     assert asked(slurm) == expected
 
 
-def test_names_of_accounts_may_have_blanks() -> None:
+def test_names_of_accounts_may_have_blanks_and_equals_signs() -> None:
     lines = [
         "ClusterName=c Account=root UserName= Partition= ParentAccount= Comment= GrpJobs=N(0)",
         "ClusterName=c Account=a lab UserName= Partition= ParentAccount=root(1) Comment= GrpJobs=N(0)",
         "ClusterName=c Account=b UserName= Partition= ParentAccount=a lab(2) Comment= GrpJobs=N(0)",
+        "ClusterName=c Account=d=e UserName= Partition= ParentAccount=b(3) Comment= GrpJobs=N(0)",
+        "ClusterName=c Account=f UserName= Partition= ParentAccount=d=e(4) Comment= GrpJobs=N(0)",
     ]
-    assert parents_of(lines) == {"root": "", "a lab": "root", "b": "a lab"}
+    assert parents_of(lines) == {"root": "", "a lab": "root", "b": "a lab", "d=e": "b", "f": "d=e"}
 
     class Prints:
         def run(self, argv: tuple[str, ...], **_: object) -> CompletedCommand:
@@ -35,4 +37,6 @@ def test_names_of_accounts_may_have_blanks() -> None:
             return CompletedCommand(argv=argv, returncode=0, stdout=text, stderr="")
 
     settings = SlurmSettings(classes=(JobClass(name="u", accounts=frozenset({"a lab", "c"})),))
-    assert known_names(Prints(), settings, SettingNames()).accounts == frozenset({"root", "a lab", "b"})
+    assert known_names(Prints(), settings, SettingNames()).accounts == frozenset(
+        {"root", "a lab", "b", "d=e", "f"}
+    )
