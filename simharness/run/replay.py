@@ -287,11 +287,13 @@ class Replay:
 
 
 def _end_by_themselves(limits: Limits) -> bool:
-    """Whether some limit forbids for a time only: until a job has run for long enough, or an hour or a day is
-    over.
+    """Whether some limit forbids for a time only: until a job has run for long enough or has saved its work, a
+    plan takes fewer nodes, or an hour or a day is over.
     """
     sums = (
         limits.evictions_per_hour,
+        limits.max_nodes,
+        limits.max_loss_node_hours,
         limits.max_loss_node_hours_per_day,
         limits.max_loss_node_hours_per_user_per_day,
         limits.max_loss_node_hours_per_account_per_day,

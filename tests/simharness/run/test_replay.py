@@ -243,6 +243,25 @@ def test_a_job_that_its_progress_protects_leaves_at_the_first_poll_at_which_it_m
     assert record.jobs[2].start_s == pytest.approx(back_s + 300.0, abs=30.0)
 
 
+@pytest.mark.parametrize("policy", ["n-spaa", "cua-spaa"])
+def test_a_job_leaves_at_the_first_poll_at_which_its_checkpoint_has_made_it_cheap_enough(policy: str) -> None:
+    """No event tells that it has saved its work."""
+    saves = replace(batch("1", 8), checkpoint_interval_s=3600.0, checkpoint_cost_s=60.0, save_s=0.0)
+    limits = replace(UNPRICED, max_loss_node_hours=4.0, max_loss_machine_share=0.0)
+    on = cluster([replace(saves, runtime_s=30_000.0, walltime_s=60_000.0), urgent("u", 8, 3500.0)])
+    record, _, _ = replay(on, policy, ReplaySettings(limits=limits))
+    assert record.jobs[1].start_s == 3660.0
+
+
+@pytest.mark.parametrize("limits", [{"max_nodes": 16}, {"max_loss_node_hours": 3.0}], ids=str)
+def test_with_one_limit_a_replay_does_what_one_does_that_looks_at_every_poll(limits: dict[str, Any]) -> None:
+    settings = ReplaySettings(limits=replace(UNPRICED, **limits))
+    node_count, jobs = sample_workload(0)
+    record, _, _ = replay(cluster(jobs, node_count), "cua-spaa", settings)
+    polled, _, _ = replay(cluster(jobs, node_count), "cua-spaa", settings, PollingReplay)
+    assert same(record, polled)
+
+
 def test_with_limits_a_replay_ends_although_an_urgent_job_waits_for_ever() -> None:
     on = cluster([urgent("u", 8, 100.0)])
     on.drain(0)
