@@ -14,7 +14,7 @@ from makeway.adapters.slurm import build, parse_cluster
 from makeway.adapters.slurm.access import SlurmClient, check_run
 from makeway.adapters.slurm.errors import absent_reservation, in_use, refusal, unknown_reservation
 from makeway.adapters.slurm.holds import HoldNames, is_hold
-from makeway.adapters.slurm.leaving.ended import put_back
+from makeway.adapters.slurm.leaving.ended import check_requeued, put_back
 from makeway.adapters.slurm.leaving.forgotten import requeue_again
 from makeway.adapters.slurm.leaving.lost_holds import Binding
 from makeway.adapters.slurm.leaving.notices import LeaveNotices
@@ -138,6 +138,7 @@ class SlurmCommands:
             self._taken.note_requeue(job, action)
             self._tell(action)
             self._client.do(build.requeue(action.job_id))
+            check_requeued(self._client, job)
 
     def _shrink(self, action: Shrink) -> None:
         """Leave the running job `keep_nodes` only and raise its time limit to `walltime_s`, in one command.

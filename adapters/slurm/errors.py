@@ -45,8 +45,8 @@ _OVER = (
     "Job is pending execution",
     "Job is not running",
 )
-_ASIDES = re.compile(r"^scancel: (?:debug\d?: .*|\S+ +: .*)\n?", re.MULTILINE)
-"""What `scancel -vvv` says of its options, and of attempts that it goes on from."""
+_ASIDES = re.compile(r"^scancel: (?:debug\d?: .*|\S+ +: .*|\w+/\w+: \w+: .*)\n?", re.MULTILINE)
+"""What `scancel -vvv` says of its options, of plugins, and of attempts that it goes on from."""
 _FORBIDDEN = ("denied", "Invalid user", "not authorized")
 _NO_RESERVATION = ("Requested reservation is invalid",)
 _LATER = (

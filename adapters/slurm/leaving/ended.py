@@ -8,6 +8,10 @@ Some jobs save at the signal and requeue themselves. A slurmctld that is killed 
 requeue, although the node has ended the script by SIGTERM. Slurm takes that for the job's own end, too. The
 same holds for makeway's own requeue.
 
+A job that ends, or is cancelled, just before makeway's requeue is over: `scontrol requeue Incomplete` then
+has no effect, and says nothing. A requeue counts the next run at once, so that a look afterwards tells
+(22.05, 24.11 and 26.05 as tried).
+
 Reference: 22.05, 24.11 as tried. squeue prints the wait status on 22.05 (`10`, `35328`), and the exit code
     and the signal on 24.11 (`0:10`, `138:0`). `scontrol requeue` takes a job that has ended until Slurm
     forgets it (MinJobAge).
@@ -16,11 +20,12 @@ Reference: 22.05, 24.11 as tried. squeue prints the wait status on 22.05 (`10`, 
 from dataclasses import dataclass
 from signal import Signals
 
-from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable
+from makeway.adapters.protocol import AdapterError, Gone, Rejected, Unavailable, Unreadable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.access import SlurmClient, new_token
 from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.leaving.taken import TakenWords
+from makeway.adapters.slurm.parse import RawJob
 from makeway.policies.model import Requeue
 
 _FIELDS = ("JobArrayID", "State", "RestartCnt", "StartTime", "exit_code")
@@ -28,6 +33,8 @@ _BY_REQUEUE = (0, Signals.SIGTERM.value)
 """The exit code and the signal of a script that a requeue has ended."""
 _SHELL_ADDS = 128
 """A shell reports a program that a signal has ended by this exit code plus the signal's number."""
+_OWN_ENDS = frozenset({"CANCELLED", "COMPLETED", "DEADLINE", "OUT_OF_MEMORY", "TIMEOUT"})
+"""The states of a job that no requeue has ended, not even one that a slurmctld has forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +53,27 @@ class LastRun:
         number = _number(signal)
         status = (self.exit_code, self.exit_signal)
         return self.state == "FAILED" and status in {(0, number), (_SHELL_ADDS + number, 0), _BY_REQUEUE}
+
+    def has_own_end(self) -> bool:
+        """Whether the run has ended, or ends, and no requeue has ended it. False: it is not known, too."""
+        completing = self.state == "COMPLETING" and (self.exit_code, self.exit_signal) != _BY_REQUEUE
+        return completing or self.state in _OWN_ENDS
+
+
+def check_requeued(client: SlurmClient, before: RawJob) -> None:
+    """Look whether a requeue that Slurm has accepted had an effect. `before`: the job just before it.
+
+    Raises:
+        Gone: the job had ended, or was cancelled.
+    """
+    try:
+        run = _last_run(client, before.job_id)
+    except Gone:
+        raise
+    except AdapterError:
+        return  # it was accepted
+    if run.restarts == before.restarts and run.has_own_end():
+        raise Gone(f"job {before.job_id} has ended before its requeue: {run.state}")
 
 
 def put_back(client: SlurmClient, taken: TakenWords, action: Requeue, signal: str) -> None:

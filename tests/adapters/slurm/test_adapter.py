@@ -286,14 +286,14 @@ def test_a_command_for_another_run_is_not_sent(run: RunIdentity) -> None:
 
 
 @pytest.mark.parametrize("start_s", [1_795_249_000.0, None])
-def test_the_run_is_looked_at_by_the_one_query_that_each_command_makes(start_s: float | None) -> None:
+def test_the_run_is_looked_at_before_and_after_a_requeue(start_s: float | None) -> None:
     slurm = FakeSlurm(RUNNING)
     adapter = adapter_of(slurm)
     (job,) = adapter.snapshot().jobs
     assert (job.requeue_count, job.start_s) == (0, 1_795_249_000.0)
     slurm.calls.clear()
     adapter.apply(acts.requeue("17", run=RunIdentity(requeue_count=0, start_s=start_s)))
-    assert [argv[0] for argv in slurm.calls] == ["squeue", "scontrol", "scontrol"]
+    assert [argv[0] for argv in slurm.calls] == ["squeue", "scontrol", "scontrol", "squeue"]
     assert slurm.acts == [build.requeue("17")]
 
 

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from makeway.adapters.protocol import Gone, NotForgotten, Rejected
+from makeway.adapters.protocol import Gone, Rejected
 from makeway.adapters.slurm import build
-from makeway.policies.model import RunIdentity
 from tests import acts
 from tests.adapters.slurm.fake_slurm import (
     NOW_S,
@@ -314,47 +313,6 @@ def test_prioritise_gives_a_job_its_size_back() -> None:
     )
     adapter_of(slurm).apply(acts.prioritise("17"))
     assert slurm.acts == [build.to_front("17", requeued=True, node_count=6)]
-
-
-@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "FAILED", "COMPLETED"])
-def test_a_requeue_that_slurm_forgot_is_repeated(state: str) -> None:
-    """Also if the job ends between the look and the command, which therefore takes ended jobs too."""
-    slurm = FakeSlurm(RUNNING | {"State": state, "RestartCnt": "1"})
-    adapter_of(slurm).apply(acts.requeue("17", forgotten_run=1))
-    assert slurm.acts == [("scontrol", "requeue", "17")]
-
-
-@pytest.mark.parametrize(
-    ("rows", "answer"),
-    [
-        ((), Gone),
-        ((RUNNING | {"State": "CANCELLED", "RestartCnt": "2"},), Gone),
-        ((RUNNING | {"State": "SUSPENDED", "RestartCnt": "1"},), Gone),
-        ((RUNNING | {"RestartCnt": "2"},), NotForgotten),
-        ((ROW | {"RestartCnt": "2"},), NotForgotten),
-        ((ROW | {"RestartCnt": "1"},), NotForgotten),
-        ((RUNNING | {"State": "REVOKED", "RestartCnt": "1"},), NotForgotten),
-        ((RUNNING | {"State": "REVOKED", "RestartCnt": "2"},), Gone),
-    ],
-    ids=["gone", "cancelled", "suspended", "runs again", "waits", "start forgotten", "offered", "away"],
-)
-def test_a_requeue_that_slurm_remembers_is_not_repeated(
-    rows: tuple[dict[str, str], ...], answer: type[Gone]
-) -> None:
-    slurm = FakeSlurm(*rows)
-    with pytest.raises(Gone) as raised:
-        adapter_of(slurm).apply(acts.requeue("17", forgotten_run=1))
-    assert raised.type is answer
-    assert slurm.acts == []
-
-
-def test_a_run_of_the_same_number_that_started_later_is_not_requeued() -> None:
-    """slurmctld had forgotten the start of the run that was meant, not its requeue."""
-    slurm = FakeSlurm(RUNNING | {"State": "COMPLETED", "RestartCnt": "1", "StartTime": "1795249999"})
-    meant = RunIdentity(requeue_count=1, start_s=1_795_249_000.0)
-    with pytest.raises(Gone, match="is in another one"):
-        adapter_of(slurm).apply(acts.requeue("17", forgotten_run=1, run=meant))
-    assert slurm.acts == []
 
 
 @pytest.mark.parametrize("row", [RUNNING, ROW | {"PriorityLong": str(build.PLANNED_PRIORITY - 7)}])

@@ -1,7 +1,11 @@
 """How a job ended, as squeue prints it, and whether it is put back into the queue."""
 
+from contextlib import nullcontext
+from typing import Any
+
 import pytest
 
+from makeway.adapters.command import CompletedCommand
 from makeway.adapters.protocol import Gone, Rejected, Unavailable, Unreadable
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.leaving.ended import last_runs
@@ -101,3 +105,51 @@ def test_without_an_answer_nothing_was_sent() -> None:
 def test_what_is_not_whole_is_not_read(text: str) -> None:
     with pytest.raises(Unreadable):
         last_runs(text, token="|", command=("squeue",))
+
+
+class Meanwhile(FakeSlurm):
+    """Accepts a requeue of a job that is no longer what it was at the look before it."""
+
+    then: dict[str, str]
+
+    def run(self, argv: tuple[str, ...], **how: Any) -> CompletedCommand:
+        if argv == build.requeue("17"):
+            self.rows = [RUNNING | self.then]
+        return super().run(argv, **how)
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "status", "has_ended"),
+    [
+        ("CANCELLED", "0", "0:15", True),
+        ("COMPLETED", "0", "0:0", True),
+        ("TIMEOUT", "0", "0:15", True),
+        ("COMPLETING", "0", "0:0", True),
+        ("COMPLETING", "0", "0:15", False),  # cancelled, or requeued and forgotten by a slurmctld that died
+        ("FAILED", "0", "0:15", False),
+        ("COMPLETING", "1", "0:0", False),
+        ("PENDING", "1", "0:0", False),
+    ],
+)
+def test_a_job_that_ends_between_the_look_and_its_requeue_is_not_requeued(
+    state: str, restarts: str, status: str, has_ended: bool
+) -> None:
+    """Slurm accepts the requeue all the same. It must not be taken for one that slurmctld has forgotten."""
+    slurm = Meanwhile(RUNNING)
+    slurm.then = {"State": state, "RestartCnt": restarts, "exit_code": status}
+    ended = pytest.raises(Gone, match="ended before its requeue") if has_ended else nullcontext()
+    with ended:
+        adapter_of(slurm).apply(acts.requeue("17"))
+    assert slurm.acts == [build.requeue("17")]
+
+
+def test_a_requeue_after_which_squeue_gives_no_answer_is_sent() -> None:
+    class Silent(FakeSlurm):
+        def run(self, argv: tuple[str, ...], **how: Any) -> CompletedCommand:
+            if argv == build.requeue("17"):
+                self.squeue_answer = (1, "", "slurm_load_jobs error: Unable to contact slurm controller")
+            return super().run(argv, **how)
+
+    slurm = Silent(RUNNING)
+    adapter_of(slurm).apply(acts.requeue("17"))
+    assert slurm.acts == [build.requeue("17")]

@@ -44,11 +44,12 @@ LATE = "scancel gave no answer within 20 s"
     [
         ((1, "", f"{OPTIONS}slurm_load_jobs error: Socket timed out on send/recv operation"), False),
         ((1, "", f"{OPTIONS}scancel: error: Kill job error: Unable to contact slurm controller"), True),
+        ((1, "", f"{SIGNALS}slurm_load_jobs error: Unable to contact slurm controller"), True),
         (NoAnswer(LATE, said=OPTIONS), False),
         (NoAnswer(LATE, said=SIGNALS), True),
         (NoAnswer(LATE, said=""), True),
     ],
-    ids=["no list", "no answer", "only its options", "the job", "never a word"],
+    ids=["no list", "no answer", "no second list", "only its options", "the job", "never a word"],
 )
 def test_a_scancel_that_has_not_read_the_list_of_jobs_has_signalled_none(
     answer: Answer | Exception, sent: bool
@@ -66,9 +67,10 @@ def test_a_scancel_that_has_not_read_the_list_of_jobs_has_signalled_none(
 def test_an_attempt_that_scancel_goes_on_from_is_no_failure() -> None:
     """Nor is what it says of its options shown to anybody."""
     attempt = "scancel: debug2: Error connecting slurm stream socket at 10.0.0.1:6817: Connection refused\n"
+    plugin = "scancel: select/cons_tres: common_init: select/cons_tres loaded\n"
     error = "scancel: error: Kill job error on job id 17_0: Access/permission denied"
     slurm = FakeSlurm(TASK)
-    slurm.script = [(1, "", OPTIONS + attempt + error)]
+    slurm.script = [(1, "", OPTIONS + plugin + attempt + error)]
     with pytest.raises(Rejected) as caught:
         adapter_of(slurm).apply(acts.checkpoint("17_0", signal="USR1", walltime_s=0))
     assert str(caught.value) == f"scancel: {error}"
