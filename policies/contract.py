@@ -2,22 +2,20 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from traceback import extract_tb
-from types import CodeType, UnionType
-from typing import Any, Generic, TypeVar, cast
+from types import CodeType
+from typing import Generic, TypeVar
 
 from makeway.policies.model import (
-    Action,
     Cluster,
     Decision,
     Job,
     JobState,
     Plan,
-    Rationale,
-    memoise_each,
     memoise_last,
 )
+from makeway.policies.soundness import unsound
 
 ConfigT = TypeVar("ConfigT")
 _JOBS_SHOWN = 5
@@ -101,7 +99,7 @@ class Policy(Generic[ConfigT]):
         except (Exception, SystemExit) as error:
             text = f"{type(error).__name__}: {error}{_place_of(error, self.decide)}"
             raise PolicyFailed(_failure(self.name, cluster, text)) from error
-        if (wrong := _unsound(decision)) is not None:
+        if (wrong := unsound(decision)) is not None:
             code: CodeType | None = getattr(self.decide, "__code__", None)
             where = "" if code is None else f" ({code.co_filename}, line {code.co_firstlineno})"
             raise PolicyFailed(_failure(self.name, cluster, f"{wrong}{where}"))
@@ -136,64 +134,6 @@ def _place_of(error: BaseException, decide: Callable[..., object]) -> str:
     if own and own[-1] is not frames[-1]:
         where += f", called from {own[-1].filename}, line {own[-1].lineno}"
     return f" ({where})"
-
-
-def _unsound(answer: Any) -> str | None:
-    """What is wrong with what a policy has returned, and what is accepted. None: it is a sound decision."""
-    if not isinstance(answer, Decision):
-        return f"it returned {_kind(answer)}; accepted: a Decision of makeway.policies.api"
-    wrong = _unsound_parts(answer)
-    return None if wrong is None else f"it returned a Decision whose {wrong}"
-
-
-def _unsound_parts(decision: Any) -> str | None:
-    """See `_unsound`. The types of a file's values are not known."""
-    parts: tuple[tuple[str, type | UnionType, str], ...] = (
-        ("actions", Action, "actions"),
-        ("rationale", Rationale, "Rationale values"),
-    )
-    for name, wanted, words in parts:
-        values: object = getattr(decision, name)
-        accepted = f"accepted: a tuple of {words} of makeway.policies.api"
-        if not isinstance(values, tuple):
-            return f"{name} are {_kind(values)}; {accepted}"
-        for place, value in enumerate(cast(tuple[object, ...], values)):
-            if not isinstance(value, wanted):
-                return f"{name}[{place}] is {_kind(value)}; {accepted}"
-    for place, action in enumerate(decision.actions):
-        for name in ("job_id", "for_job_id"):
-            if not isinstance(value := getattr(action, name), str):
-                return f"actions[{place}].{name} is {_kind(value)}; accepted: a text"
-    for kind, noted in (("actions", decision.actions), ("rationale", decision.rationale)):
-        for place, one in enumerate(noted):
-            if (wrong := _unsound_seconds(one)) is not None:
-                return f"{kind}[{place}].{wrong}"
-    return _unsound_seconds(decision)
-
-
-def _unsound_seconds(noted: Action | Rationale | Decision) -> str | None:
-    """Which time of an action, a rationale or a decision is no finite number, and what is accepted. None:
-    all are. A time that is None is not looked at.
-    """
-    for name in _times_of(noted.__class__):
-        value: object = getattr(noted, name)
-        if isinstance(value, int | float):
-            if not math.isfinite(value):
-                return f"{name} is {value}; accepted: a finite number of seconds"
-        elif value is not None:
-            return f"{name} is {_kind(value)}; accepted: seconds, or None"
-    return None
-
-
-@memoise_each
-def _times_of(cls: type[Any]) -> tuple[str, ...]:
-    """The fields of a class that are times."""
-    return tuple(one.name for one in fields(cls) if one.name.endswith("_s"))
-
-
-def _kind(value: object) -> str:
-    """What kind of value it is, in words."""
-    return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
 @memoise_last

@@ -348,10 +348,13 @@ def _prepared(folder: Path | None, root: str | None) -> Path:
         raise DevClusterError(f"the state folder has to be inside the chroot {root}; {folder} is not")
     if len(str(inner_folder(folder, root))) > _FOLDER_CHARACTERS:
         raise DevClusterError(f"the name of the state folder is too long for a socket in it: {folder}")
-    for name in (".", "state", "spool", "work"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        (folder / name).chmod(0o755)
-    (folder / "work").chmod(0o1777)
+    try:
+        for name in (".", "state", "spool", "work"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / name).chmod(0o755)
+        (folder / "work").chmod(0o1777)
+    except OSError as error:
+        raise DevClusterError(f"{folder}: cannot be made: {error.strerror}") from error
     return folder.resolve()
 
 

@@ -115,7 +115,7 @@ def _require_own(folder: Path) -> None:
     """Raise `UserError` if the folder belongs to another user, who could change what is started from it."""
     try:
         found = folder.lstat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise UserError(

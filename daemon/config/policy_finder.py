@@ -123,7 +123,8 @@ def _sound(policy: Policy[Any], where: str) -> Policy[Any]:
     Raises:
         UnknownPolicy: they cannot.
     """
-    if not _NAME.fullmatch(policy.name) or policy.name in registry.POLICIES:
+    name: object = policy.name  # of a file, whose types nobody has checked
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in registry.POLICIES:
         raise registry.UnknownPolicy(
             f"{where}: its name is {policy.name!r}; accepted: lower-case words joined by hyphens, "
             f"none of {', '.join(registry.POLICIES)}"

@@ -181,6 +181,8 @@ def check_journal(path: Path, *, used_by_own: bool = False) -> Check:
         return said("journal", f"{where}: in use by {owner}: a second daemon needs a journal of its own")
     if not path.exists():
         return ok("journal", f"{where}: will be created")
+    if not path.is_file():
+        return problem("journal", f"{where}: not a regular file: a journal needs a path of its own")
     if not os.access(path, os.R_OK | os.W_OK):
         return problem("journal", f"{where}: {_user()} may not write it: give it to the daemon's user")
     try:

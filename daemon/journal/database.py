@@ -228,8 +228,12 @@ def _take_lock(path: Path) -> int:
         text = os.read(lock_file, 32).decode("ascii", "replace").strip()
         os.close(lock_file)
         raise JournalInUse(path, int(text) if text.isdecimal() else None) from None
-    os.ftruncate(lock_file, 0)
-    os.write(lock_file, f"{os.getpid()}\n".encode("ascii"))
+    try:
+        os.ftruncate(lock_file, 0)
+        os.write(lock_file, f"{os.getpid()}\n".encode("ascii"))
+    except OSError as error:
+        os.close(lock_file)
+        raise os_failure(_lock_path(path), error) from error
     return lock_file
 
 

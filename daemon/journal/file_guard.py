@@ -30,6 +30,7 @@ _PASSING_IN_SQLITE: Final = frozenset(
         *(sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_READONLY),
     }
 )
+_SQLITE_BEGINS: Final = b"SQLite format 3\0"
 _PRIMARY: Final = 0xFF
 """The part of SQLite's error codes that says the kind."""
 
@@ -58,8 +59,9 @@ def check_folder(folder: Path) -> None:
         raise JournalError(f"{folder}: other users can write into this folder of the journal: chmod go-w it")
 
 
-def open_private(path: Path) -> int:
+def open_private(path: Path, begins: bytes = b"") -> int:
     """Open a file that its owner alone may use, made if absent; one that others may use is closed to them.
+    One that has something and does not begin with `begins` is another program's, and stays as it is.
 
     Raises:
         JournalUnavailable: the file system is full, or not there yet.
@@ -78,6 +80,8 @@ def open_private(path: Path) -> int:
             raise JournalError(
                 f"{path}: owned by user {found.st_uid}, and the daemon is user {os.geteuid()}: chown it"
             )
+        if not begins.startswith(os.pread(descriptor, len(begins), 0)):
+            raise JournalError(f"{path}: not a journal of makeway: file is not a database")
         if stat.S_IMODE(found.st_mode) & ~OWNER_ONLY:
             os.fchmod(descriptor, OWNER_ONLY)
     except BaseException:
@@ -91,7 +95,7 @@ def make_private(path: Path) -> None:
 
     Only before SQLite opens them: to close any descriptor of a file drops SQLite's locks on it.
     """
-    os.close(open_private(path))
+    os.close(open_private(path, _SQLITE_BEGINS))
     for suffix in SUFFIXES[1:]:
         found = path.with_name(path.name + suffix)
         if found.exists():

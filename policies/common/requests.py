@@ -145,9 +145,11 @@ def request_for(
     cluster, now_s = commitments.cluster, commitments.cluster.now_s
     ends_s = now_s + duration_s if ends_s is None else ends_s
     unusable = commitments.unusable(urgent, ends_s) if unusable is None else unusable
-    suitable = _suitable(cluster, urgent, unusable)
+    # A node with a job may be about to sleep, too (POWER_DOWN): Slurm wakes it only after that job.
     too_late = 0 if now_s > deadline_s else cluster.node_sets().asleep_for(deadline_s - now_s)
-    free = _free_for(commitments, urgent, suitable & ~too_late)
+    unusable = NodeSet(cluster.node_sets(), unusable.bits | too_late) if too_late else unusable
+    suitable = _suitable(cluster, urgent, unusable)
+    free = _free_for(commitments, urgent, suitable)
     short, kept = urgent.missing - len(free), urgent.kept_nodes
     coming = commitments.coming_free(urgent.job.demand) if short > 0 or kept else ()
     sets, by_s = cluster.node_sets(), math.inf if now_s > deadline_s else deadline_s

@@ -52,14 +52,14 @@ def show(
     from makeway.simharness.results.measures import measure
 
     measured = [measure(record, measure_settings(start_within_s)) for record in records]
+    # The files last: where there is no room for them, the numbers are at least on the terminal.
+    if not any(map(terminal.is_stdout, (json_path, csv_path))):
+        terminal.print_wide(tables.summary_table(measured))
+        click.echo()
+        for headline in headlines(measured):
+            click.echo(str(headline))
     terminal.write_text(json_path, lambda: exports.to_json(measured))
     terminal.write_text(csv_path, lambda: exports.to_csv(measured))
-    if any(map(terminal.is_stdout, (json_path, csv_path))):
-        return
-    terminal.print_wide(tables.summary_table(measured))
-    click.echo()
-    for headline in headlines(measured):
-        click.echo(str(headline))
 
 
 def measure_settings(start_within_s: float | None) -> "MeasureSettings":

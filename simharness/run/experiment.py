@@ -188,6 +188,9 @@ def _replayed(
         # The policy would never be asked: the daemon and its modules are not needed.
         cluster.run(progress)
         return cluster.record(policy=policy.name)
+    import sqlite3
+
+    from makeway.daemon.journal.file_guard import sqlite_failure
     from makeway.daemon.journal.store import Journal
     from makeway.simharness.run.replay import UNPRICED, Replay, ReplaySettings
 
@@ -200,6 +203,8 @@ def _replayed(
     journal = Journal(experiment.journal, unread=experiment.journal is None)
     try:
         return Replay(cluster, policy, config, settings, journal=journal, on_cycle=on_cycle).run(progress)
+    except sqlite3.OperationalError as error:
+        raise sqlite_failure(f"--journal {experiment.journal}: cannot be written", error) from error
     finally:
         journal.close()
 

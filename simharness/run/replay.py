@@ -287,8 +287,8 @@ class Replay:
 
 
 def _end_by_themselves(limits: Limits) -> bool:
-    """Whether some limit forbids for a time only: until a job has run for long enough or has saved its work, a
-    plan takes fewer nodes, or an hour or a day is over.
+    """Whether some limit forbids for a time only: until a job has run for long enough or has saved its work,
+    until a plan takes fewer nodes, or until an hour or a day is over.
     """
     sums = (
         limits.evictions_per_hour,

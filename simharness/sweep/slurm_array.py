@@ -247,7 +247,9 @@ class SlurmArray:
                     for share in shares
                 ]
         except (FailedJobError, FailedSubmissionError) as error:
-            words = str(error).strip().splitlines()[-1:] or ["no reason given"]
+            # The last line, unless that is a hint: `Try "sbatch --help" for more information`.
+            lines = [line for line in str(error).strip().splitlines() if not line.startswith("Try ")]
+            words = lines[-1:] or ["no reason given"]
             raise UserError(
                 f"--slurm: sbatch refuses {counted(count, 'task')}: {printable(words[0])}; accepted: other "
                 "--sbatch options, or fewer --jobs"

@@ -34,6 +34,11 @@ def requeue(job_id: Any, not_after_s: Any = 0.0) -> Requeue:
 WHY = Rationale(for_job_id="u", node_count=1, free_node_count=0, deadline_s=600.0, summary="none")
 
 
+def with_any(value: Any, **fields: Any) -> Any:
+    """The same with fields of any type."""
+    return replace(value, **fields)
+
+
 def decision_with(**fields: Any) -> Decision:
     """A decision with fields of any type, as a policy in a file may return it."""
     return Decision(policy="mine", **fields)
@@ -55,7 +60,7 @@ def decision_with(**fields: Any) -> Decision:
         ),
         (
             decision_with(actions=(requeue(1),)),
-            r"a Decision whose actions\[0\].job_id is a value of type int; accepted: a text",
+            r"a Decision whose actions\[0\].job_id is 1; accepted: a text",
         ),
         (
             decision_with(rationale=(None,)),
@@ -76,6 +81,24 @@ def decision_with(**fields: Any) -> Decision:
         (
             decision_with(rationale=(replace(WHY, deadline_s=math.nan),)),
             r"a Decision whose rationale\[0\].deadline_s is nan; accepted: a finite number of seconds",
+        ),
+        # The journal could not read these again: a start would set the operation aside.
+        (with_any(decision_with(), policy=None), "a Decision whose policy is None; accepted: a text"),
+        (
+            decision_with(actions=(with_any(requeue("1"), reason="because"),)),
+            r"a Decision whose actions\[0\].reason is 'because'; accepted: a Reason of .*URGENT_ARRIVAL",
+        ),
+        (
+            decision_with(rationale=(with_any(WHY, summary=5),)),
+            r"a Decision whose rationale\[0\].summary is 5; accepted: a text",
+        ),
+        (
+            decision_with(rationale=(with_any(WHY, summary="\ud800"),)),
+            r"a Decision whose rationale\[0\].summary is .*; accepted: a text",
+        ),
+        (
+            decision_with(rationale=(with_any(WHY, candidates=(5,)),)),
+            r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
         ),
     ],
 )

@@ -3,8 +3,9 @@
 Reference: 22.05, 24.11 as tried. A running job goes on in a partition that is made DOWN or INACTIVE. Its
     requeue is accepted, and then it waits until an administrator opens the partition (PartitionDown,
     PartitionInactive); in one that is INACTIVE its begin time cannot be changed either. In one that is
-    DRAIN it starts again. A job that was submitted to several partitions waits for all of them again, but
-    while it runs Slurm names only the one where it runs.
+    DRAIN it starts again. It also waits in one that by now takes no job of its size (MaxNodes, MinNodes:
+    PartitionNodeLimit) or of its account (AllowAccounts, 22.05). A job that was submitted to several
+    partitions waits for all of them again, but while it runs Slurm names only the one where it runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,6 +21,8 @@ class PartitionRules:
 
     closed: frozenset[str] = frozenset()
     """The partitions in which no job starts."""
+    open: Mapping[str, RawPartition] = field(default_factory=dict[str, RawPartition])
+    """The others, by name."""
     overtime_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """How long jobs may run on after their time limits, by partition, where it has a limit of its own."""
     cluster_overtime_s: float = 0.0
@@ -31,13 +34,23 @@ class PartitionRules:
         known = tuple(partitions)
         return cls(
             closed=frozenset(one.name for one in known if not one.is_open),
+            open={one.name: one for one in known if one.is_open},
             overtime_s={one.name: one.times.overtime_s for one in known if one.times.overtime_s is not None},
             cluster_overtime_s=cluster_overtime_s,
         )
 
     def starts_again(self, raw: RawJob) -> bool:
-        """Whether one of its partitions lets a job start."""
-        return not self.closed.issuperset(raw.partitions)
+        """Whether one of its partitions lets a job start, and takes it as it is now. A longer time limit than
+        its own (MaxTime) does not count: what an administrator has set starts.
+        """
+        return any(self._starts(raw, name) for name in raw.partitions)
+
+    def _starts(self, raw: RawJob, name: str) -> bool:
+        one = self.open.get(name)
+        if one is None:
+            return name not in self.closed
+        takes = one.admission.takes(account=raw.account, qos=raw.qos, user_id=raw.user_id)
+        return takes and one.admits(None, raw.node_count) and raw.node_count >= one.admission.node_count_min
 
     def overtime_of(self, raw: RawJob) -> float:
         """How long a running job may run on after its time limit, in seconds."""

@@ -169,3 +169,17 @@ def test_status_prints_what_runs(calls: Calls, tmp_path: Path, capsys: pytest.Ca
     assert "nothing running" in capsys.readouterr().out
     assert run("status", "--folder", str(tmp_path / "none")) == 1
     assert f"no cluster in {tmp_path}/none" in capsys.readouterr().out
+
+
+def test_a_folder_in_a_file_is_refused(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run("up", "--folder", str(tmp_path / "file" / "c")) == 2
+    assert f"there is no folder {tmp_path}/file; make it first" in capsys.readouterr().err
+    assert not calls.folders
+
+
+def test_a_folder_that_cannot_be_made_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("up", "--folder", "/proc/makeway") == 2
+    assert "/proc/makeway: cannot be made: No such file or directory" in capsys.readouterr().err

@@ -85,6 +85,7 @@ def test_a_file_that_has_changed_is_read_again(written: Callable[[str], Path]) -
         ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
         (OWN.replace('name="own"', 'name="eviction"'), "its name is 'eviction'; accepted: lower-case words"),
         (OWN.replace('name="own"', 'name="My Own"'), "its name is 'My Own'"),
+        (OWN.replace('name="own"', "name=5"), "its name is 5; accepted: lower-case words"),
         (OWN.replace("wait_s: float = 60.0", "wait_s: float"), "needs a default for every setting"),
         (OWN.replace("lambda cluster, config:", "lambda cluster:"), "its decide cannot be called"),
         (OWN.replace("decide=lambda", "decide=7, active=lambda"), "accepted: a function of"),

@@ -1,11 +1,11 @@
-"""What `makeway doctor` says of the journal's disk."""
+"""What `makeway doctor` says of the journal's path and disk."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from makeway.daemon.inspect.doctor import check_room
+from makeway.daemon.inspect.doctor import Level, check_journal, check_room
 
 SAID = "only 63 MB are left on its disk; makeway sends only what it can write down"
 
@@ -23,3 +23,11 @@ def test_a_disk_that_is_nearly_full(
 
 def test_the_disk_of_a_folder_that_is_not_there(tmp_path: Path) -> None:
     assert list(check_room(tmp_path / "nowhere" / "j")) == []
+
+
+def test_a_journal_that_is_no_file_is_a_problem() -> None:
+    check = check_journal(Path("/dev/null"))
+    assert (check.level, check.text) == (
+        Level.PROBLEM,
+        "/dev/null: not a regular file: a journal needs a path of its own",
+    )

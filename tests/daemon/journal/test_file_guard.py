@@ -250,3 +250,23 @@ def test_a_journal_in_memory_is_always_itself() -> None:
     with closing(Journal(None)) as journal:
         journal.save(operation("1"))
         journal.verify()
+
+
+def test_a_disk_without_room_for_the_lock_passes_too(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_descriptor: int, _text: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", full)
+        with pytest.raises(JournalUnavailable, match=r"j\.sqlite\.lock: .*No space left") as error:
+            Journal(path)
+    assert error.value.exit_status == TRY_AGAIN
+    Journal(path).close()
+
+
+def test_a_file_of_another_program_keeps_its_mode(path: Path) -> None:
+    path.write_text("root:x:0:0:root:/root:/bin/bash\n")
+    path.chmod(0o644)
+    with pytest.raises(JournalError, match="not a journal of makeway: file is not a database"):
+        Journal(path)
+    assert mode(path) == 0o644

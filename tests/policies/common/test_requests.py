@@ -130,3 +130,16 @@ def test_no_node_is_woken_while_enough_are_awake(waiting: Build, cluster_of: Bui
     urgent = UrgentJob(job=cluster.jobs[0])
     request = request_for(Commitments(cluster=cluster), urgent, "test", NOW_S + 600.0, 3600.0)
     assert request.free == ("n1", "n2")
+
+
+def test_no_job_leaves_a_node_that_sleeps_first_and_is_awake_too_late(
+    waiting: Build, running: Build, cluster_of: BuildCluster
+) -> None:
+    """Slurm switches a node off (POWER_DOWN) as soon as its job has left, and only then wakes it."""
+    cluster = cluster_of(2, running("a", "n0"), running("b", "n1"), waiting("u", 1))
+    nodes = tuple(replace(node, wake_s=300.0 * (node.name == "n0")) for node in cluster.nodes)
+    cluster = replace(cluster, nodes=nodes)
+    urgent = UrgentJob(job=cluster.jobs_by_id()["u"])
+    for deadline_s, barred in ((NOW_S + 299.0, True), (NOW_S + 300.0, False), (NOW_S - 1.0, False)):
+        request = request_for(Commitments(cluster=cluster), urgent, "test", deadline_s, 3600.0)
+        assert ("n0" in request.unusable) is barred

@@ -1,6 +1,7 @@
 """Files that a command is to write: they are checked before it computes, and it replaces no input."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from makeway.adapters.slurm.accounting.rows import NEEDED
 from makeway.daemon.cli.main import run_cli
 from makeway.daemon.errors import UserError
+from makeway.daemon.journal.store import Journal
 from makeway.simharness.cli.terminal import require_writable
 from tests.simharness.history.test_loading import URGENT, row
 
@@ -107,3 +109,21 @@ def test_an_output_without_room_is_one_line(words: str) -> None:
     cause = os.strerror(28)
     assert done.stderr == f"makeway: error: standard output: cannot be written ({cause})\n"
     assert done.returncode == 2
+
+
+def test_what_cannot_be_written_in_the_end_is_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["replay", "t.swf", "--json", "/dev/full"]) == 2
+    out, err = capsys.readouterr()
+    assert "/dev/full: cannot be written (No space left on device)" in err
+    assert "without makeway" in out
+
+
+def test_a_journal_that_finds_no_room_any_more(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Journal, "add_decision", full)
+    assert run_cli(["replay", "sample", "--policy", "eviction", "--journal", "j.sqlite"]) == 2
+    assert "--journal j.sqlite: cannot be written: database or disk is full" in capsys.readouterr().err

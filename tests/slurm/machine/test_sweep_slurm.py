@@ -292,6 +292,7 @@ def test_the_last_words_of_a_task_that_died_are_said(world: SlurmWorld, sweep: S
     ("option", "message"),
     [
         ("partition=nowhere", "sbatch refuses 4 tasks: sbatch: error: Batch job submission failed: Invalid"),
+        ("foo=1", "sbatch refuses 4 tasks: sbatch: unrecognized option '--foo=1';"),
         ("array=1-9", "--sbatch array=1-9: does not go with a sweep; accepted: other options"),
         ("-p batch", "--sbatch -p batch: no option of sbatch; accepted: a long name, with = and its value"),
     ],

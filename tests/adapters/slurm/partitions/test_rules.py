@@ -72,6 +72,25 @@ def test_whether_a_job_starts_again(partitions: tuple[str, ...], starts: bool) -
         assert goes_back(replace(job, partitions=partitions), NO_RULES)
 
 
+@pytest.mark.parametrize(
+    ("words", "starts"),
+    [
+        ("MaxNodes=2 AllowAccounts=ALL", True),
+        ("MaxNodes=1", False),
+        ("MinNodes=3", False),
+        ("AllowAccounts=physics", False),
+        ("AllowAccounts=physics,saving", True),
+        ("DenyAccounts=saving", False),
+        ("MaxTime=00:01:00", True),
+    ],
+)
+def test_a_job_that_its_partition_takes_no_more_does_not_start_again(words: str, starts: bool) -> None:
+    """It runs on; requeued, it would wait until an administrator changes the partition back."""
+    rules = PartitionRules.of(parse_cluster.partitions([f"PartitionName=up State=UP {words}"], command=()))
+    job = replace(RUNNING, partitions=("up",), account="saving", node_count=2, limit_s=3600.0)
+    assert goes_back(job, rules) is starts
+
+
 def test_those_that_are_left_alone_are_counted() -> None:
     jobs = (replace(RUNNING, partitions=("down",)), replace(RUNNING, partitions=("up",)))
     assert [one.unable for one in count(jobs, (ANY,), RULES)] == [1, 0]
