@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from makeway.daemon.inspect.doctor import Level, check_journal, check_room
+from makeway.adapters.site.checks import Level
+from makeway.daemon.inspect.doctor import check_journal, check_room
 
 SAID = "only 63 MB are left on its disk; makeway sends only what it can write down"
 
