@@ -148,6 +148,17 @@ def test_a_time_out_tells_all_that_the_command_has_said(
     assert caught.value.said == "last words\n"
 
 
+def test_a_time_out_does_not_wait_for_what_holds_the_pipe(tmp_path: Path) -> None:
+    """It has left the command's session, and is not ended."""
+    over = tmp_path / "over"
+    outlives = f"setsid sh -c \"until [ -e '{over}' ]; do sleep 0.05; done\" & sleep 1000"
+    try:
+        with pytest.raises(NoAnswer):
+            CommandRunner().run(("sh", "-c", outlives), timeout_s=0.5)
+    finally:
+        over.touch()
+
+
 def test_a_time_out_kills_what_a_command_left_behind_that_has_ended(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     command = ("sh", "-c", f"sleep 1000 & echo $! > '{pids}'")

@@ -45,6 +45,14 @@ def test_a_node_held_twice() -> None:
         cluster.run()
 
 
+def test_a_node_held_by_the_first_and_the_third_job() -> None:
+    cluster = cluster_of(3, job("a", 0.0, 10.0, 1), job("b", 0.0, 10.0, 1), job("c", 1.0, 10.0, 1))
+    cluster.advance(0.0)
+    cluster.machine.free = 0b001
+    with pytest.raises(InvariantViolated, match="which another job holds"):
+        cluster.run()
+
+
 def test_a_node_lost() -> None:
     cluster = cluster_of(3, job("a", 0.0, 10.0, 1))
     cluster.machine.free = 0b011

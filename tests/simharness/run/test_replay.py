@@ -253,12 +253,24 @@ def test_a_job_leaves_at_the_first_poll_at_which_its_checkpoint_has_made_it_chea
     assert record.jobs[1].start_s == 3660.0
 
 
-@pytest.mark.parametrize("limits", [{"max_nodes": 16}, {"max_loss_node_hours": 3.0}], ids=str)
-def test_with_one_limit_a_replay_does_what_one_does_that_looks_at_every_poll(limits: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("policy", "limits"),
+    [
+        ("cua-spaa", {"max_nodes": 16}),
+        ("cua-spaa", {"max_loss_node_hours": 3.0}),
+        ("n-spaa", {"evictions_per_hour": 1}),
+        ("n-spaa", {"max_loss_node_hours_per_day": 20.0}),
+        ("n-spaa", {"max_loss_node_hours_per_user_per_day": 5.0}),
+        ("n-spaa", {"max_loss_node_hours_per_account_per_day": 5.0}),
+    ],
+    ids=str,
+)
+def test_each_limit_alone_is_awaited(policy: str, limits: dict[str, Any]) -> None:
     settings = ReplaySettings(limits=replace(UNPRICED, **limits))
     node_count, jobs = sample_workload(0)
-    record, _, _ = replay(cluster(jobs, node_count), "cua-spaa", settings)
-    polled, _, _ = replay(cluster(jobs, node_count), "cua-spaa", settings, PollingReplay)
+    jobs = jobs[: len(jobs) // 3]
+    record, _, _ = replay(cluster(jobs, node_count), policy, settings)
+    polled, _, _ = replay(cluster(jobs, node_count), policy, settings, PollingReplay)
     assert same(record, polled)
 
 

@@ -1,10 +1,13 @@
 """Names that sacctmgr takes, and that Slurm prints so that they are hard to read."""
 
+import pytest
+
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.site.checks import SettingNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.entitlement.assoc_mgr import parents_of
 from makeway.adapters.slurm.entitlement.known_names import ASSOC_MGR_STATE, known_names
+from makeway.adapters.slurm.entitlement.ways import account_limits
 from makeway.adapters.slurm.settings import SlurmSettings
 from tests.adapters.slurm.entitlement.test_entitlement import FakeAccounting, account, asked, association
 
@@ -19,6 +22,11 @@ def test_a_name_with_a_bar_makes_no_other_row_unreadable() -> None:
         "ada": (association("a|b", "normal,urgent"), *slurm.associations["ada"]),
     }
     assert asked(slurm) == expected
+
+
+def test_a_row_that_is_cut_is_not_passed_over() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        account_limits(["science|root"])
 
 
 def test_names_of_accounts_may_have_blanks_and_equals_signs() -> None:
