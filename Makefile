@@ -94,13 +94,7 @@ lint: $(STAMP)
 # Both packages, built at once, each in a copy of a clean Debian: that for Debian along the afternoon of the documentation, that
 # for EL 9 meanwhile. Needs root.
 packages: $(STAMP)
-	@base=$$(mktemp -d) && rpm= && \
-		trap 'test -z "$$rpm" || { kill "$$rpm"; wait "$$rpm"; } 2>/dev/null; rm -rf --one-file-system "$$base"' EXIT && \
-		trap 'exit 130' INT TERM HUP && \
-		files=$$($(call package,"deb rpm")) && set -- $$files && export MAKEWAY_DEBIAN_BASE="$$base/debian" && \
-		{ sh deploy/package/test-rpm.sh "$$2" >"$$base/rpm" 2>&1 & rpm=$$!; } && status=0 && \
-		{ sh deploy/package/afternoon.sh "$$1" $(PYTHON) || status=$$?; } && \
-		{ wait "$$rpm" || status=$$?; } && rpm= && cat "$$base/rpm" && exit "$$status"
+	@sh deploy/package/test-both.sh $(CURDIR)/$(PYTHON) out
 
 # The documentation as a site in out/site. A broken link or anchor is an error. The variable turns off an advertisement.
 docs: $(STAMP)

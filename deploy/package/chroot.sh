@@ -1,7 +1,7 @@
 # shellcheck shell=sh
-# What the tests of both packages share, sourced by test-deb.sh and test-rpm.sh: a clean Debian of this machine's release
-# in a temporary folder, and what must hold in it while a package is installed, upgraded and removed. Needs root and
-# debootstrap. Nothing changes outside that folder.
+# What the tests of both packages share, sourced by them: a clean Debian of this machine's release in a temporary folder,
+# and what must hold in it while a package is installed, upgraded and removed. Needs root and debootstrap. Nothing changes
+# outside that folder.
 #
 # MAKEWAY_DEBIAN_MIRROR: where the packages of Debian are (default http://deb.debian.org/debian)
 # MAKEWAY_DEBIAN_BASE: a folder with a clean Debian that is copied. It is filled if it is not there. Default: none, and
@@ -37,8 +37,16 @@ leave() {
 }
 
 bootstrap() {
-    debootstrap --variant=minbase "$suite" "$1" "$mirror" >"$root.log" 2>&1 || die "debootstrap failed: see $root.log"
-    rm "$root.log"
+    debootstrap --variant=minbase "$suite" "$1" "$mirror" >"$1.log" 2>&1 || die "debootstrap failed: $(tail -n 5 "$1.log")"
+    rm "$1.log"
+}
+
+# Fills $base if it is not there. Several processes may begin at once.
+fill_base() {
+    (
+        flock 9
+        [ -d "$base" ] || { bootstrap "$base.partial" && mv "$base.partial" "$base"; }
+    ) 9>"$base.lock"
 }
 
 # A clean Debian with PACKAGE as FILE: enter PACKAGE FILE.
@@ -53,10 +61,7 @@ enter() {
     if [ -z "$base" ]; then
         bootstrap "$root"
     else
-        (
-            flock 9 # both tests may begin at once
-            [ -d "$base" ] || { bootstrap "$base.partial" && mv "$base.partial" "$base"; }
-        ) 9>"$base.lock"
+        fill_base
         cp -a "$base/." "$root"
     fi
     cp /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
