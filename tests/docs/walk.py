@@ -101,11 +101,15 @@ class Walk:
                     said.append(self._run(step.command))
                 return said[-1][0] == 0 and step.is_met_by(said[-1][1])
 
-            await_that(f"`{step.command}` shows {step.shown}", met, lambda: said[-1][1])
+            await_that(f"`{step.command}` shows {step.shown}", met, lambda: said[-1][1] + self._logs())
         else:
             assert status == 0, f"{step.command}: status {status}\n{printed}"
             assert step.is_met_by(printed), f"{step.command}:\n{printed}\nThe page shows {step.shown}"
         self.took_s[step.section] = self.took_s.get(step.section, 0.0) + time.monotonic() - began_s
+
+    def _logs(self) -> str:
+        """The ends of the logs that the page writes."""
+        return self._run("tail -n 20 *.log")[1]
 
     def _run(self, command: str) -> tuple[int, str]:
         """The exit status of a command in the shell, and what it printed."""
