@@ -4,6 +4,7 @@ A description is a value that another process can be given, so that seeds run si
 """
 
 import gc
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -226,7 +227,7 @@ def policy_config(name: str, config_type: type[Any], settings: Mapping[str, obje
     from makeway.daemon.config.complaints import accepted, complaints
 
     try:
-        return TypeAdapter(config_type).validate_python(dict(settings))
+        config = TypeAdapter(config_type).validate_python(dict(settings))
     except ValidationError as error:
         first = complaints(error)[0]
         where = ".".join(str(part) for part in first.location) or ", ".join(settings)
@@ -234,6 +235,10 @@ def policy_config(name: str, config_type: type[Any], settings: Mapping[str, obje
             raise ExperimentError(f"--set {where}={first.value}: accepted: {wanted}") from error
         message = first.message.removeprefix("Value error, ")
         raise ExperimentError(f"--set {where}: {message}") from error
+    for key in settings:
+        if isinstance(value := getattr(config, key), float) and not math.isfinite(value):
+            raise ExperimentError(f"--set {key}={value}: accepted: a finite number")
+    return config
 
 
 def storage_of(experiment: Experiment) -> StorageSettings:
