@@ -1,4 +1,6 @@
-"""A slurmctld that is killed right after a requeue forgets it, and takes the end of the job for its own."""
+"""A slurmctld that is killed right after a requeue forgets it, and takes the end of the job for its own. The
+requeue of a job that has ended by then is not forgotten.
+"""
 
 from contextlib import suppress
 
@@ -6,6 +8,8 @@ import pytest
 
 from makeway.adapters.protocol import Gone
 from makeway.adapters.slurm import build
+from makeway.adapters.slurm.access import SlurmClient
+from makeway.adapters.slurm.parse import RawJob
 from makeway.policies.model import RunIdentity
 from tests import acts
 from tests.adapters.conformance import job_of, over, running, waits
@@ -65,3 +69,38 @@ def test_a_job_whose_requeue_was_forgotten_is_put_back(slurm_world: SlurmWorld) 
     assert job.taken.owes_turn(job.requeue_count)
     with pytest.raises(Gone, match="has left the run"):
         world.adapter.apply(put_back)
+
+
+@pytest.mark.parametrize("cancelled", [True, False], ids=["cancelled", "ended"])
+def test_a_job_that_is_over_just_before_its_requeue_is_not_run_again(
+    slurm_world: SlurmWorld, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+) -> None:
+    """Slurm accepts the requeue, and it has no effect."""
+    world, cluster = slurm_world, slurm_world.cluster
+    ends = cluster.folder / "work" / "ends"
+    ends.unlink(missing_ok=True)
+    job_id = cluster.submit("until [ -e ends ]; do sleep 0.2; done", "-N1", "--time=60")
+    run = RunIdentity(requeue_count=0, start_s=running(world, job_id).start_s)
+    looks = SlurmClient.running
+
+    def is_over_then(client: SlurmClient, job: str, of_run: RunIdentity | None) -> RawJob:
+        seen = looks(client, job, of_run)
+        if cancelled:
+            cluster.run("scancel", job)
+        else:
+            ends.touch()
+        await_that(
+            "it ends", lambda: cluster.run("squeue", "-h", "-j", job, "-t", "R") == "", cluster.log_end
+        )
+        return seen
+
+    monkeypatch.setattr(SlurmClient, "running", is_over_then)
+    with suppress(Gone):  # not known yet, while a job that was cancelled is completing
+        world.adapter.apply(acts.requeue(job_id, run=run))
+        assert cancelled
+    world.wait(over(job_id), "it is over")
+    if cancelled:
+        with pytest.raises(Gone, match="was cancelled"):
+            world.adapter.apply(acts.requeue(job_id, run=run, forgotten_run=0))
+    states = cluster.run("squeue", "-h", "--states=all", "-j", job_id, "-O", "State:.20,RestartCnt:.5")
+    assert states.split() == ["CANCELLED" if cancelled else "COMPLETED", "0"]
