@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import assert_never
 
 from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon
+from makeway.daemon.operation.changed.lost_nodes import decided_again
 from makeway.daemon.operation.changed.protected import protected_since
 from makeway.daemon.operation.changed.surplus import not_needed
 from makeway.daemon.operation.observation import Timeouts
@@ -242,11 +243,12 @@ def without_outdated(operation: Operation, cluster: Cluster) -> Operation:
     jobs, good = cluster.jobs_by_id(), _serving(operation, cluster)
     leaving = requeue_themselves(operation, cluster)
     protected = protected_since(operation, cluster)
+    no_more = protected.keys() | decided_again(operation, cluster, protected)
     fitting = _ending(
         operation,
         cluster,
         lambda task: (
-            task.action.job_id in protected
+            task.action.job_id in no_more
             or (task.action.job_id not in leaving and not _fits(operation, task, cluster, jobs, good))
         ),
         protected,

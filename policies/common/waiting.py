@@ -93,9 +93,9 @@ class Waiting:
         lost_node_s = at_once.rationale.loss_node_s
         if not hopeless and not lost_node_s:
             return at_once
-        ending = ends_by(cluster, last_s)
-        later = room(request, ending) if ending else at_once
-        best = later if _is_better(later, None if hopeless else at_once) else at_once
+        allowed = None if hopeless else at_once
+        later = self._after_ends(request, room, last_s, allowed) or at_once
+        best = later if _is_better(later, allowed) else at_once
         if best is later and refuses(request, later, last_s + self.leave_s):
             best = at_once  # in the end the other jobs may not leave
         if best is at_once and hopeless:
@@ -107,6 +107,35 @@ class Waiting:
         sooner_s = room_sooner_s(request, best) if best is at_once else 0.0
         until_s = allowed_until_s(request, best, last_s - sooner_s - saving_s, self.leave_s, refuses)
         return hold_only(request, best, until_s, until_s + saving_s) if now_s < until_s else at_once
+
+    def _after_ends(
+        self, request: Request, room: Room, last_s: float, at_once: Proposal | None
+    ) -> Proposal | None:
+        """The proposal of least loss if jobs whose time limits end by `last_s` end by themselves. None: none
+        does.
+
+        No job is asked to leave before there is room but for those that are asked to. Where checkpoints are
+        requested, they have to begin before `last_s`. If a job on the same nodes ends only after that, it
+        would be too late for them: either its end does not count, or no checkpoint is requested. `at_once`
+        None: it counts all the same, because nothing may be done without it.
+        """
+        cluster, until_s = request.cluster, last_s
+        found: list[Proposal] = []
+        while ending := ends_by(cluster, until_s):
+            later = room(request, ending)
+            begin_s = last_s - writing_s(request, later, self.step_s)
+            if at_once is None or _ended_s(later, ending, cluster) <= begin_s:
+                found.append(later)
+                break
+            if until_s == last_s:
+                unasked = room(_without_signals(request), ending)
+                found += [] if writing_s(request, unasked, self.step_s) else [unasked]
+            until_s = begin_s
+
+        def loss(given: Proposal) -> tuple[bool, int]:
+            return _hold_of(given) is None, evictions_loss_node_s(given.actions, cluster, last_s)
+
+        return min(reversed(found), key=loss, default=None)
 
 
 def without_room(decision: Decision) -> frozenset[str]:
@@ -162,6 +191,20 @@ def _follows_in_time(why: Rationale, decision: Decision, waiting: Decision, clus
 
 def _hold_of(proposal: Proposal) -> Reserve | None:
     return next((action for action in proposal.actions if isinstance(action, Reserve)), None)
+
+
+def _ended_s(given: Proposal, ending: Mapping[str, NodeRelease], cluster: Cluster) -> float:
+    """When the last of the jobs on nodes of a proposal's hold has ended. Minus infinity: none of them is."""
+    held, jobs = _hold_of(given), cluster.jobs_by_id()
+    nodes = frozenset[str]() if held is None else frozenset(held.nodes)
+    theirs = (one.by_s for job_id, one in ending.items() if not nodes.isdisjoint(jobs[job_id].nodes))
+    return max(theirs, default=-math.inf)
+
+
+def _without_signals(request: Request) -> Request:
+    """The request for which no job writes a checkpoint that a signal starts."""
+    saving = [job.job_id for job in request.cluster.holders() if system_s(job) is not None]
+    return replace(request, methods={**dict.fromkeys(saving, Method.APPLICATION), **request.methods})
 
 
 def _is_better(later: Proposal, at_once: Proposal | None) -> bool:

@@ -60,6 +60,17 @@ def not_needed(operation: Operation, cluster: Cluster) -> frozenset[str]:
     )
 
 
+def held_by_others(operation: Operation, cluster: Cluster) -> int:
+    """The nodes that other operations hold for jobs that wait, as a set of the cluster's `node_sets`."""
+    return cluster.node_sets().union(
+        other.nodes
+        for other in cluster.operations
+        if other.operation_id != operation.operation_id
+        and other.phase is Phase.MAKING_ROOM
+        and not other.observe
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Departure:
     """A job that was not yet made to leave."""
@@ -79,13 +90,7 @@ def _departures(operation: Operation, cluster: Cluster) -> Iterator[_Departure]:
         for task in operation.tasks
         if method_of(task.action) is not None and task.progress in (Progress.ISSUING, Progress.ACCEPTED)
     }
-    others = sets.union(
-        other.nodes
-        for other in cluster.operations
-        if other.operation_id != operation.operation_id
-        and other.phase is Phase.MAKING_ROOM
-        and not other.observe
-    )
+    others = held_by_others(operation, cluster)
     for task in operation.tasks:
         job, method = jobs.get(task.action.job_id), method_of(task.action)
         if job is None or method is None or not may_be_dropped(task) or job.job_id in leaving:

@@ -315,3 +315,50 @@ def test_an_end_is_not_waited_for_if_a_limit_refuses_the_others_after_it(
     decision = decide(shared(*jobs, urgent, node_count=3, limits=of_hours(limit_node_s)))
     assert [set(held) for held in holds(decision)] == [{"n1", "n2"} if waits else {"n0", "n1"}]
     assert victims(decision) == ([] if waits else [("a", Method.KILL), ("y", Method.KILL)])
+
+
+def saving_beside_an_end(waiting: Build, end_s: float, worked_s: float, *more: Job) -> Cluster:
+    """`s` leaves n0 after a checkpoint of 60 s if `e` has ended there, or `y` is killed on n1."""
+    return shared(
+        part("s", "n0", amounts(4), checkpoint=CheckpointSpec(system_s=60.0)),
+        part("e", "n0", amounts(4), preemptible=False, walltime_s=1000.0 + end_s),
+        part("y", "n1", amounts(8), start_s=NOW_S - worked_s),
+        *more,
+        waiting("u", 1, demand=amounts(8)),
+        node_count=3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("end_s", "worked_s", "again_s"),
+    [(LAST_S - 60.0, 440.0, LAST_S - 60.0), (LAST_S - 59.0, 440.0, None), (LAST_S - 59.0, 510.0, LAST_S)],
+)
+def test_no_checkpoint_is_counted_on_that_has_to_begin_before_a_job_ends_beside_it(
+    waiting: Build, end_s: float, worked_s: float, again_s: float | None
+) -> None:
+    """If `e` ends too late, `s` would be killed in the end: that loses 500 node-seconds so far."""
+    decision = decide(
+        saving_beside_an_end(waiting, end_s, worked_s, part("p", "n2", amounts(8), preemptible=False))
+    )
+    if again_s is None:
+        assert victims(decision) == [("y", Method.KILL)]
+        return
+    assert (holds(decision), victims(decision)) == ([("n0",)], [])
+    assert decision.again_s == NOW_S + again_s
+
+
+@pytest.mark.parametrize("late", ["n0", "n2"])
+def test_the_checkpoint_is_written_where_the_job_beside_it_ends_soon_enough(
+    waiting: Build, late: str
+) -> None:
+    """The hold is on the other one of n0 and n2."""
+    ends_s = {"n0": 1000.0 + 10.0, "n2": 1000.0 + 10.0, late: 1000.0 + LAST_S}
+    spec = CheckpointSpec(system_s=60.0)
+    jobs = [part(f"s{name}", name, amounts(4), checkpoint=spec) for name in ends_s]
+    ending = [
+        part(f"e{name}", name, amounts(4), preemptible=False, walltime_s=s) for name, s in ends_s.items()
+    ]
+    young = part("y", "n1", amounts(8), start_s=NOW_S - 440.0)
+    decision = decide(shared(*jobs, *ending, young, waiting("u", 1, demand=amounts(8)), node_count=3))
+    assert holds(decision) == [("n2",) if late == "n0" else ("n0",)]
+    assert (victims(decision), decision.again_s) == ([], NOW_S + LAST_S - 60.0)

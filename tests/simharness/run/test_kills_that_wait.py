@@ -145,10 +145,31 @@ NO_CHOICE_AT_ONCE = [
 ]
 """No node comes free by kills when the urgent job comes, and one does when jobs end."""
 
+AN_END_AFTER_A_CHECKPOINT = [
+    SimJob("b0", 0.0, 950.0, 950.0, 1, demand=cpus(4), preemptible=False),
+    SimJob("b1", 800.0, 950.0, 950.0, 1, demand=cpus(2)),
+    SimJob("b2", 800.0, 950.0, 950.0, 1, demand=cpus(2)),
+    SimJob("b3", 0.0, 1131.0, 1131.0, 1, demand=cpus(2), preemptible=False),
+    SimJob(
+        "b4",
+        300.0,
+        950.0,
+        950.0,
+        1,
+        checkpoint_interval_s=400.0,
+        checkpoint_cost_s=5.0,
+        save_s=60.0,
+        demand=cpus(2),
+    ),
+    SimJob("u", ARRIVAL_S, 200.0, 400.0, 2, kind=JobKind.ON_DEMAND),
+]
+"""The checkpoint of b4 would have to begin 1 s before b3 ends beside it."""
+
 
 @settings(deadline=None, max_examples=150)
 @example(jobs=A_LONG_WAIT)
 @example(jobs=NO_CHOICE_AT_ONCE)
+@example(jobs=AN_END_AFTER_A_CHECKPOINT)
 @given(jobs=futures())
 def test_waiting_is_on_time_and_loses_little_if_nothing_comes_of_it(jobs: list[SimJob]) -> None:
     """On time whenever kills at once are. Then more is lost at most by the growth that the policy allows, and
@@ -169,6 +190,7 @@ def test_waiting_is_on_time_and_loses_little_if_nothing_comes_of_it(jobs: list[S
 
 @settings(deadline=None, max_examples=100)
 @example(jobs=A_LONG_WAIT)
+@example(jobs=AN_END_AFTER_A_CHECKPOINT)
 @given(jobs=futures())
 def test_with_least_price_an_urgent_job_is_on_time_whenever_kills_at_once_are(jobs: list[SimJob]) -> None:
     """It may lose more work than they do: a long checkpoint can cost more than the work that it saves."""

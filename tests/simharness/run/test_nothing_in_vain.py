@@ -36,9 +36,10 @@ KILLED = [batch(str(number), 2) for number in range(1, 5)]
 
 
 class SilentAdapter(SimAdapter):
-    """Does not answer for `silence_s` after the first hold."""
+    """Does not answer for `silence_s` after the first hold, and does `at_first_hold` when it is made."""
 
     silence_s = 0.0
+    at_first_hold: Callable[[], None] | None = None
     _until_s = 0.0
 
     def snapshot(self) -> Cluster:
@@ -51,6 +52,8 @@ class SilentAdapter(SimAdapter):
         super().apply(action)
         if isinstance(action, Reserve) and not self._until_s:
             self._until_s = self.calls[-1].at_s + self.silence_s
+            if self.at_first_hold is not None:
+                self.at_first_hold()
 
 
 @dataclass
@@ -99,6 +102,11 @@ class World:
 
     def requeued(self) -> list[str]:
         return [job_id for verb, job_id in self.taken() if verb == "requeue"]
+
+    def held_nodes(self) -> list[int]:
+        """The nodes of the only hold, by number."""
+        (hold,) = self.cluster.machine.holds.values()
+        return [node for node in range(8) if hold.nodes >> node & 1]
 
     def first_s(self, verb: str) -> float:
         """When the first such command was sent."""
@@ -182,16 +190,24 @@ def test_nobody_leaves_a_node_that_was_drained() -> None:
     world = World([*SAVING, urgent("u", 2)])
 
     def drain() -> None:
-        (hold,) = world.cluster.machine.holds.values()
-        nodes = hold.nodes
-        while nodes:
-            world.cluster.drain(nodes.bit_length() - 1)
-            nodes ^= 1 << (nodes.bit_length() - 1)
+        for node in world.held_nodes():
+            world.cluster.drain(node)
 
     world.at(ARRIVES_S + 20.0, drain)
     world.until(ARRIVES_S + 590.0)
     assert world.runs("u")
     assert len(world.requeued()) == 1
+
+
+@pytest.mark.parametrize("policy", ["eviction", "least-price"])
+@pytest.mark.parametrize("jobs", [SAVING, KILLED], ids=["saving", "killed"])
+def test_one_job_leaves_if_a_node_is_drained_before_any_was_asked(jobs: list[SimJob], policy: str) -> None:
+    """What the hold has left is no reason to make two jobs leave where one suffices."""
+    world = World([*jobs, urgent("u", 2)], policy=policy)
+    world.adapter.at_first_hold = lambda: world.cluster.drain(world.held_nodes()[0])
+    world.until(ARRIVES_S + 590.0)
+    assert world.runs("u")
+    assert len({job_id for _, job_id in world.taken()}) == 1
 
 
 def test_an_urgent_job_whose_nodes_are_all_drained_gives_back() -> None:

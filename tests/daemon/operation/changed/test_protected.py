@@ -146,7 +146,7 @@ def test_no_other_job_leaves_for_nodes_that_do_not_suffice() -> None:
     operation, _ = issue_all(begun(before, reserve(), requeue("v"), requeue("w")), before)
     view = view_of(replace(first, preemptible=False), second)
     operation = advance(operation, view, PATIENCE)
-    assert endings(operation) == [Ending.OUTDATED, None]
+    assert endings(operation) == [Ending.OUTDATED, Ending.OUTDATED]
     assert due(operation, view) == []
 
 
