@@ -236,8 +236,10 @@ def policy_config(name: str, config_type: type[Any], settings: Mapping[str, obje
         message = first.message.removeprefix("Value error, ")
         raise ExperimentError(f"--set {where}: {message}") from error
     for key in settings:
-        if isinstance(value := getattr(config, key), float) and not math.isfinite(value):
-            raise ExperimentError(f"--set {key}={value}: accepted: a finite number")
+        value: object = getattr(config, key)
+        if isinstance(value, float) and (math.isnan(value) or (math.isinf(value) and key.endswith("_s"))):
+            wanted = "a finite number of seconds" if key.endswith("_s") else "a number"
+            raise ExperimentError(f"--set {key}={value}: accepted: {wanted}")
     return config
 
 

@@ -17,11 +17,14 @@ class Own:
 
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan", math.inf, math.nan])
-def test_a_number_is_finite(value: object) -> None:
-    with pytest.raises(ExperimentError, match=r"--set start_within_s=.*: accepted: a finite number"):
+def test_a_time_is_finite(value: object) -> None:
+    with pytest.raises(ExperimentError, match=r"--set start_within_s=.*: accepted: a finite number of s"):
         policy_config("own", Own, {"start_within_s": value})
 
 
-def test_what_is_not_set_may_be_anything() -> None:
+def test_another_number_may_be_infinite() -> None:
     assert policy_config("own", Own, {"start_within_s": "5"}) == Own(start_within_s=5.0)
     assert policy_config("own", Own, {"ceiling": None}) == Own(ceiling=None)
+    assert policy_config("own", Own, {"ceiling": "inf"}) == Own(ceiling=math.inf)
+    with pytest.raises(ExperimentError, match="--set ceiling=nan: accepted: a number"):
+        policy_config("own", Own, {"ceiling": "nan"})
