@@ -59,9 +59,11 @@ test-slurm-24.11: $(STAMP) slurm-accounting slurm-24.11 pyslurm-24.11
 test-slurm-next: $(STAMP) slurm-accounting slurm-26.05
 	$(call on_release,26.05)
 
-# Tests of the daemon and of replays with the Python of Debian 13, which warns of more than that of Debian 12. Needs root.
+# Tests of the daemon, and replays under each policy, with the Python of Debian 13, which warns of more than that of Debian 12.
+# Needs root.
 test-python-3.13: $(STAMP) slurm-24.11
-	env -u CI sh tests/newer_python.sh $(CHROOTS)/24.11 -q -n 2 tests/daemon/control tests/daemon/journal tests/daemon/leader tests/simharness/run/test_replay.py
+	env -u CI nice -n 4 sh tests/newer_python.sh $(CHROOTS)/24.11 -q -n 2 tests/daemon/control tests/daemon/journal tests/daemon/leader \
+		tests/simharness/run/test_replay.py::test_two_replays_are_alike tests/simharness/run/test_two_urgent_jobs.py
 
 # The tests on a real Slurm: the release that deploy/install-slurm-chroot.sh has installed in a folder.
 on_release = MAKEWAY_SLURM_ROOT=$(CHROOTS)/$(1) $(SLURM_TESTS)
@@ -73,7 +75,7 @@ SLURM_TESTS = $(PYTHON) -m pytest -n 8 --dist loadfile --no-loadscope-reorder --
 # The daemon in random troubles on simulated clusters: every law is checked at every command. SWARM="--stories 5000" for more.
 SWARM ?= --stories 1200 --jobs 2
 swarm: $(STAMP)
-	$(VENV)/bin/makeway swarm $(SWARM)
+	nice -n 4 $(VENV)/bin/makeway swarm $(SWARM)
 
 # Random stories on two real Slurms, while the daemon and slurmctld are killed, hang, and lose their files.
 STORIES ?= 20

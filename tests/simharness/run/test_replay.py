@@ -226,6 +226,7 @@ def test_with_limits_a_replay_does_what_one_does_that_looks_at_every_poll(policy
     limits = Limits(min_runtime_s=300.0, evictions_per_hour=2, max_loss_node_hours_per_day=60.0)
     settings = ReplaySettings(limits=limits)
     node_count, jobs = sample_workload(1)
+    jobs = jobs[: len(jobs) // 2]
     record, _, reports = replay(cluster(jobs, node_count), policy, settings)
     polled, _, polls = replay(cluster(jobs, node_count), policy, settings, PollingReplay)
     assert same(record, polled)
