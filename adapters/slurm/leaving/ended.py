@@ -55,7 +55,7 @@ class LastRun:
         return self.state == "FAILED" and status in {(0, number), (_SHELL_ADDS + number, 0), _BY_REQUEUE}
 
     def has_own_end(self) -> bool:
-        """Whether the run has ended, or ends, and no requeue has ended it. False: it is not known, too."""
+        """Whether the run has ended, or ends, and certainly no requeue has ended it."""
         completing = self.state == "COMPLETING" and (self.exit_code, self.exit_signal) != _BY_REQUEUE
         return completing or self.state in _OWN_ENDS
 
@@ -68,10 +68,8 @@ def check_requeued(client: SlurmClient, before: RawJob) -> None:
     """
     try:
         run = _last_run(client, before.job_id)
-    except Gone:
-        raise
     except AdapterError:
-        return  # it was accepted
+        return  # nothing speaks against what Slurm has said
     if run.restarts == before.restarts and run.has_own_end():
         raise Gone(f"job {before.job_id} has ended before its requeue: {run.state}")
 
