@@ -4,7 +4,7 @@ Reference: 22.05, 24.11 as tried. A running job goes on in a partition that is m
     requeue is accepted, and then it waits until an administrator opens the partition (PartitionDown,
     PartitionInactive); in one that is INACTIVE its begin time cannot be changed either. In one that is
     DRAIN it starts again. It also waits in one that by now takes no job of its size (MaxNodes, MinNodes:
-    PartitionNodeLimit) or of its account (AllowAccounts, 22.05). A job that was submitted to several
+    PartitionNodeLimit) or of its account (AllowAccounts; without accounting only on 22.05). A job that was submitted to several
     partitions waits for all of them again, but while it runs Slurm names only the one where it runs.
 """
 
@@ -40,8 +40,10 @@ class PartitionRules:
         )
 
     def starts_again(self, raw: RawJob) -> bool:
-        """Whether one of its partitions lets a job start, and takes it as it is now. A longer time limit than
-        its own (MaxTime) does not count: what an administrator has set starts.
+        """Whether one of its partitions lets a job start, and takes it as it is now.
+
+        A longer time limit than the partition's (MaxTime) does not count: one that an administrator has set
+        starts. Nor does an account or QOS that is not known: without accounting not every release looks at it.
         """
         return any(self._starts(raw, name) for name in raw.partitions)
 
@@ -49,7 +51,8 @@ class PartitionRules:
         one = self.open.get(name)
         if one is None:
             return name not in self.closed
-        takes = one.admission.takes(account=raw.account, qos=raw.qos, user_id=raw.user_id)
+        known = bool(raw.account and raw.qos)
+        takes = not known or one.admission.takes(account=raw.account, qos=raw.qos, user_id=raw.user_id)
         return takes and one.admits(None, raw.node_count) and raw.node_count >= one.admission.node_count_min
 
     def overtime_of(self, raw: RawJob) -> float:

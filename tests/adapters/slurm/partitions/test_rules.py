@@ -73,21 +73,26 @@ def test_whether_a_job_starts_again(partitions: tuple[str, ...], starts: bool) -
 
 
 @pytest.mark.parametrize(
-    ("words", "starts"),
+    ("words", "account", "starts"),
     [
-        ("MaxNodes=2 AllowAccounts=ALL", True),
-        ("MaxNodes=1", False),
-        ("MinNodes=3", False),
-        ("AllowAccounts=physics", False),
-        ("AllowAccounts=physics,saving", True),
-        ("DenyAccounts=saving", False),
-        ("MaxTime=00:01:00", True),
+        ("MaxNodes=2 AllowAccounts=ALL", "saving", True),
+        ("MaxNodes=1", "saving", False),
+        ("MinNodes=3", "saving", False),
+        ("AllowAccounts=physics", "saving", False),
+        ("AllowAccounts=physics,saving", "saving", True),
+        ("DenyAccounts=saving", "saving", False),
+        ("AllowQos=urgent", "saving", False),
+        ("MaxTime=00:01:00", "saving", True),
+        ("AllowAccounts=physics", "", True),  # no accounting
+        ("MaxNodes=1", "", False),
     ],
 )
-def test_a_job_that_its_partition_takes_no_more_does_not_start_again(words: str, starts: bool) -> None:
+def test_a_job_that_its_partition_takes_no_more_does_not_start_again(
+    words: str, account: str, starts: bool
+) -> None:
     """It runs on; requeued, it would wait until an administrator changes the partition back."""
     rules = PartitionRules.of(parse_cluster.partitions([f"PartitionName=up State=UP {words}"], command=()))
-    job = replace(RUNNING, partitions=("up",), account="saving", node_count=2, limit_s=3600.0)
+    job = replace(RUNNING, partitions=("up",), account=account, qos="normal", node_count=2, limit_s=3600.0)
     assert goes_back(job, rules) is starts
 
 
