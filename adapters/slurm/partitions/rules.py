@@ -4,8 +4,9 @@ Reference: 22.05, 24.11 as tried. A running job goes on in a partition that is m
     requeue is accepted, and then it waits until an administrator opens the partition (PartitionDown,
     PartitionInactive); in one that is INACTIVE its begin time cannot be changed either. In one that is
     DRAIN it starts again. It also waits in one that by now takes no job of its size (MaxNodes, MinNodes:
-    PartitionNodeLimit) or of its account (AllowAccounts; without accounting only on 22.05). A job that was submitted to several
-    partitions waits for all of them again, but while it runs Slurm names only the one where it runs.
+    PartitionNodeLimit) or of its account (AllowAccounts; without accounting only on 22.05). A job that was
+    submitted to several partitions waits for all of them again, but while it runs Slurm names only the one
+    where it runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +44,8 @@ class PartitionRules:
         """Whether one of its partitions lets a job start, and takes it as it is now.
 
         A longer time limit than the partition's (MaxTime) does not count: one that an administrator has set
-        starts. Nor does an account or QOS that is not known: without accounting not every release looks at it.
+        starts. Nor does an account or QOS that is not known: without accounting not every release looks at
+        it.
         """
         return any(self._starts(raw, name) for name in raw.partitions)
 
