@@ -18,7 +18,7 @@ from importlib.metadata import entry_points
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from makeway.adapters.site.trust import distrust
 from makeway.policies import registry
@@ -123,7 +123,7 @@ def _sound(policy: Policy[Any], where: str) -> Policy[Any]:
     Raises:
         UnknownPolicy: they cannot.
     """
-    name: object = policy.name  # of a file, whose types nobody has checked
+    name = cast(object, policy.name)  # of a file, whose types nobody has checked
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in registry.POLICIES:
         raise registry.UnknownPolicy(
             f"{where}: its name is {policy.name!r}; accepted: lower-case words joined by hyphens, "
