@@ -123,7 +123,7 @@ def _sound(policy: Policy[Any], where: str) -> Policy[Any]:
     Raises:
         UnknownPolicy: they cannot.
     """
-    name = cast(object, policy.name)  # of a file, whose types nobody has checked
+    name = cast(object, policy.name)  # the policy comes from a file: no type is certain
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in registry.POLICIES:
         raise registry.UnknownPolicy(
             f"{where}: its name is {policy.name!r}; accepted: lower-case words joined by hyphens, "

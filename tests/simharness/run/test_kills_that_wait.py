@@ -163,7 +163,7 @@ AN_END_AFTER_A_CHECKPOINT = [
     ),
     SimJob("u", ARRIVAL_S, 200.0, 400.0, 2, kind=JobKind.ON_DEMAND),
 ]
-"""The checkpoint of b4 would have to begin 1 s before b3 ends beside it."""
+"""The checkpoint of b4 would have to begin 1 s before b3 ends on the same node."""
 
 
 @settings(deadline=None, max_examples=150)

@@ -9,7 +9,6 @@ import pytest
 from makeway.adapters.protocol import Gone
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.access import SlurmClient
-from makeway.adapters.slurm.parse import RawJob
 from makeway.policies.model import RunIdentity
 from tests import acts
 from tests.adapters.conformance import job_of, over, running, waits
@@ -81,20 +80,22 @@ def test_a_job_that_is_over_just_before_its_requeue_is_not_run_again(
     ends.unlink(missing_ok=True)
     job_id = cluster.submit("until [ -e ends ]; do sleep 0.2; done", "-N1", "--time=60")
     run = RunIdentity(requeue_count=0, start_s=running(world, job_id).start_s)
-    looks = SlurmClient.running
+    do = SlurmClient.do
 
-    def is_over_then(client: SlurmClient, job: str, of_run: RunIdentity | None) -> RawJob:
-        seen = looks(client, job, of_run)
+    def end() -> None:
         if cancelled:
-            cluster.run("scancel", job)
+            cluster.run("scancel", job_id)
         else:
             ends.touch()
-        await_that(
-            "it ends", lambda: cluster.run("squeue", "-h", "-j", job, "-t", "R") == "", cluster.log_end
-        )
-        return seen
+        runs = ("squeue", "-h", "-j", job_id, "-t", "R")
+        await_that("it ends", lambda: cluster.run(*runs) == "", cluster.log_end)
 
-    monkeypatch.setattr(SlurmClient, "running", is_over_then)
+    def do_after_the_end(client: SlurmClient, argv: tuple[str, ...]) -> None:
+        if argv == build.requeue(job_id):
+            end()
+        do(client, argv)
+
+    monkeypatch.setattr(SlurmClient, "do", do_after_the_end)
     with suppress(Gone):  # not known yet, while a job that was cancelled is completing
         world.adapter.apply(acts.requeue(job_id, run=run))
         assert cancelled
