@@ -42,7 +42,7 @@ from makeway.policies.common.victims import VictimGroup, leavers, remembered_gro
 from makeway.policies.common.waiting import Waiting, serves_more, without_room
 from makeway.policies.contract import Policy, require_durations, require_step
 from makeway.policies.eviction.components import joint_rules
-from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
+from makeway.policies.eviction.shared_nodes import leave_one_by_one, make_room_on_shared_nodes
 from makeway.policies.joint.serving import jointly
 from makeway.policies.model import Cluster, Decision, Memo, Method, Same
 from makeway.policies.programme.candidates import candidates, offer
@@ -272,7 +272,7 @@ def _groups(request: Request, config: EvictionConfig, memo: Memo) -> tuple[Victi
     found = remembered_groups(
         request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded, memo=memo
     )
-    return None if not config.shrink and any(len(group.jobs) > 1 for group in found) else found
+    return None if not config.shrink and leave_one_by_one(found) else found
 
 
 def _latest_s(request: Request, config: EvictionConfig) -> float:

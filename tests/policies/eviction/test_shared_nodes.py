@@ -105,6 +105,8 @@ def test_what_leaves_anyway_counts_as_room(waiting: Build) -> None:
     assert the_hold(cluster).nodes == ("n0",)
     more = shared(*jobs, waiting("u", 1, demand=amounts(8)), node_count=1, operations=(leaving,))
     assert victims(decide(more)) == [("b", Method.KILL)]
+    whole = shared(*jobs, waiting("u", 1), node_count=1, operations=(leaving,))
+    assert victims(decide(whole)) == [("b", Method.KILL)]
 
 
 def test_a_job_that_is_completing_is_no_loss_of_a_hold(waiting: Build) -> None:
