@@ -124,11 +124,11 @@ class Waiting:
         while ending := ends_by(cluster, until_s):
             later = room(request, ending)
             begin_s = last_s - writing_s(request, later, self.step_s)
-            if at_once is None or _ended_s(later, ending, cluster) <= begin_s:
+            if at_once is None or ended_s(later, ending, cluster) <= begin_s:
                 found.append(later)
                 break
             if until_s == last_s:
-                unasked = room(_without_signals(request), ending)
+                unasked = room(without_signals(request), ending)
                 found += [] if writing_s(request, unasked, self.step_s) else [unasked]
             until_s = begin_s
 
@@ -193,16 +193,18 @@ def _hold_of(proposal: Proposal) -> Reserve | None:
     return next((action for action in proposal.actions if isinstance(action, Reserve)), None)
 
 
-def _ended_s(given: Proposal, ending: Mapping[str, NodeRelease], cluster: Cluster) -> float:
-    """When the last of the jobs on nodes of a proposal's hold has ended. Minus infinity: none of them is."""
+def ended_s(given: Proposal, ending: Mapping[str, NodeRelease], cluster: Cluster) -> float:
+    """When the last job on nodes of a proposal's hold that ends by itself has ended. Minus infinity: none
+    does.
+    """
     held, jobs = _hold_of(given), cluster.jobs_by_id()
     nodes = frozenset[str]() if held is None else frozenset(held.nodes)
     theirs = (one.by_s for job_id, one in ending.items() if not nodes.isdisjoint(jobs[job_id].nodes))
     return max(theirs, default=-math.inf)
 
 
-def _without_signals(request: Request) -> Request:
-    """The request for which no job writes a checkpoint that a signal starts."""
+def without_signals(request: Request) -> Request:
+    """The request for which no job is asked to write a checkpoint."""
     saving = [job.job_id for job in request.cluster.holders() if system_s(job) is not None]
     return replace(request, methods={**dict.fromkeys(saving, Method.APPLICATION), **request.methods})
 

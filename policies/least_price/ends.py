@@ -11,12 +11,14 @@ Differs from the paper:
     The paper does not count what stands idle in a hold.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from makeway.policies.common.departures import NodeRelease, node_releases
+from makeway.policies.common.departures import NodeRelease, ends_by, node_releases
 from makeway.policies.common.requests import Proposal, Request
-from makeway.policies.model import Cluster, Job, JobState, Reserve
+from makeway.policies.common.waiting import Room, ended_s, without_signals
+from makeway.policies.model import Job, JobState, Reserve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +56,40 @@ def wait_of(request: Request, given: Proposal, hold_ahead_s: float) -> Wait:
     return Wait(nodes=nodes, start_s=start_s, idle_node_s=idle_node_s)
 
 
-def is_left_to_end(given: Proposal, ending: Mapping[str, NodeRelease], cluster: Cluster) -> bool:
-    """Whether a proposal makes room and its hold has nodes of jobs that end by themselves."""
-    held = {name for action in given.actions if isinstance(action, Reserve) for name in action.nodes}
-    jobs = cluster.jobs_by_id()
-    return any(not held.isdisjoint(jobs[job_id].nodes) for job_id in ending)
+def rooms_after_ends(
+    request: Request, latest_s: float, room: Room, writing_s: Callable[[Proposal], float], leave_s: float
+) -> list[Proposal]:
+    """The rooms on nodes of jobs that end by their time limits, each with the instant until which no job
+    leaves (`again_s`).
+
+    No job is asked to leave before the hold has other room. So a room with requested checkpoints counts only
+    the jobs that end before these have to begin; a room without them counts all.
+
+    Args:
+        request: the request.
+        latest_s: when there must be room.
+        room: the room for a request, if these jobs leave by themselves.
+        writing_s: how long the requested checkpoints of a room take.
+        leave_s: how long a job takes to leave, or to end after its limit.
+    """
+    last_s = latest_s - leave_s
+    by_s, found = last_s - leave_s, list[Proposal]()
+
+    def add(given: Proposal, until_s: float, end_s: float) -> None:
+        if request.cluster.now_s < until_s and end_s > -math.inf:
+            found.append(replace(given, again_s=until_s))
+
+    while ending := ends_by(request.cluster, by_s):
+        given = room(request, ending)
+        until_s, end_s = last_s - writing_s(given), ended_s(given, ending, request.cluster)
+        if end_s <= until_s - leave_s:
+            add(given, until_s, end_s)
+            break
+        if by_s == last_s - leave_s:
+            unasked = room(without_signals(request), ending)
+            add(unasked, last_s, ended_s(unasked, ending, request.cluster))
+        by_s = until_s - leave_s
+    return found
 
 
 def _left_s(job: Job, name: str, release: NodeRelease | None, now_s: float) -> float:

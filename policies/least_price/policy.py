@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
-from makeway.policies.common.departures import NodeRelease, ends_by
+from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.losses import cost_node_s, evictions_node_s
 from makeway.policies.common.proposals import (
     cheapest_place,
@@ -53,7 +53,7 @@ from makeway.policies.least_price.bursts import OwnService, Terms
 from makeway.policies.least_price.ceiling import CeilingUse, machine_node_s, refusal_of
 from makeway.policies.least_price.chances import pays_to_wait
 from makeway.policies.least_price.components import rules_of
-from makeway.policies.least_price.ends import is_left_to_end, wait_of
+from makeway.policies.least_price.ends import rooms_after_ends, wait_of
 from makeway.policies.least_price.joint import decide_together
 from makeway.policies.least_price.prices import lost_node_s
 from makeway.policies.least_price.rooms import Rooms
@@ -253,21 +253,20 @@ class _Pricing:
             return None
         soon_s = self.cluster.now_s + config.hold_ahead_s
         instants = (latest_s,) if latest_s <= soon_s else (soon_s, latest_s)
-        found = [one for at_s in instants if (one := self._after_ends_by(request, at_s)) is not None]
+        found = [one for at_s in instants for one in self._after_ends_by(request, at_s)]
         return min(found, key=lambda given: self._total_node_s(request, given), default=None)
 
-    def _after_ends_by(self, request: Request, latest_s: float) -> Proposal | None:
-        """The same for the jobs that end by `latest_s`."""
-        config = self.config
-        # A job may outlive its limit as long as it takes to leave.
-        ending = ends_by(self.cluster, latest_s - 2.0 * config.leave_s)
-        if not ending:
-            return None
-        given = self.rooms.by(request, latest_s, ending)
-        until_s = latest_s - config.leave_s - self._writing_s(request, given)
-        if self.cluster.now_s >= until_s or not is_left_to_end(given, ending, self.cluster):
-            return None
-        return None if self._refuses(request, given, latest_s) else replace(given, again_s=until_s)
+    def _after_ends_by(self, request: Request, latest_s: float) -> list[Proposal]:
+        """The rooms after the ends of jobs by `latest_s` that nothing refuses."""
+        found = rooms_after_ends(
+            request,
+            latest_s,
+            lambda asked, ending: self.rooms.by(asked, latest_s, ending),
+            lambda given: self._writing_s(request, given),
+            # A job may outlive its limit as long as it takes to leave.
+            self.config.leave_s,
+        )
+        return [given for given in found if not self._refuses(request, given, latest_s)]
 
     def _wait_for_ends(self, request: Request, given: Proposal, until_s: float) -> Proposal:
         """The hold of a start after jobs have ended, or the front of the queue until it is time for that."""

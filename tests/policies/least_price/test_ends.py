@@ -99,16 +99,51 @@ def test_an_end_makes_room_where_no_job_may_leave(
     assert [action.verb for action in decision.actions] == ["reserve"]
 
 
+def saving(running: Build, waiting: Build, cluster_of: BuildCluster, left_s: float) -> Cluster:
+    """`a`, which ends so soon, and `b`, which takes 200 s to save, for two nodes; `c` has both of its own."""
+    saves = running("b", "n1", checkpoint=CheckpointSpec(system_s=200.0))
+    both = running("c", "n2 n3", start_s=NOW_S - 500.0)
+    return cluster_of(4, ending(running("a", "n0"), left_s), saves, both, waiting("u", 2))
+
+
 def test_the_others_leave_in_time_for_their_checkpoints(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
-    saves = running("b", "n1", checkpoint=CheckpointSpec(system_s=200.0))
-    cluster = cluster_of(2, ending(running("a", "n0")), saves, waiting("u", 2))
+    cluster = saving(running, waiting, cluster_of, 250.0)
     decision = decide(cluster)
     assert [action.verb for action in decision.actions] == ["reserve"]
     assert decision.again_s == NOW_S + 510.0 - 200.0
     ended = replace(cluster, jobs=cluster.jobs[1:], now_s=decision.again_s)
     assert victims(decide(ended)) == [("b", Method.SYSTEM)]
+
+
+def test_an_end_that_is_too_late_for_the_checkpoints_does_not_count(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """To wait for it would cost more in the end: `c` works on."""
+    assert victims(decide(saving(running, waiting, cluster_of, 250.1))) == [("c", Method.KILL)]
+
+
+def test_an_end_that_is_too_late_for_the_checkpoints_counts_with_a_cheap_kill(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    a, b, *others = saving(running, waiting, cluster_of, LEFT_S).jobs
+    young = replace(b, start_s=NOW_S - 300.0)
+    decision = decide(cluster_of(4, a, young, *others))
+    assert decision.again_s == NOW_S + 510.0
+    (held,) = decision.actions
+    assert isinstance(held, Reserve)
+    assert sorted(held.nodes) == ["n0", "n1"]
+    assert victims(decide(cluster_of(4, young, *others, now_s=NOW_S + 310.0))) == [("b", Method.SYSTEM)]
+
+
+def test_no_start_waits_for_ends_if_no_node_of_its_hold_is_one_of_theirs(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """Without its checkpoint `b` is dearer than `c`, whose two nodes are enough."""
+    a, b, *others = saving(running, waiting, cluster_of, LEFT_S).jobs
+    old = replace(b, start_s=NOW_S - 9000.0)
+    assert victims(decide(cluster_of(4, a, old, *others))) == [("c", Method.KILL)]
 
 
 def test_no_start_waits_for_ends_if_another_urgent_job_finds_room_without_that(
