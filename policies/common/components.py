@@ -19,7 +19,7 @@ from itertools import chain
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.common.urgent_jobs import Guide, UrgentJob
-from makeway.policies.common.victims import COMMITTED
+from makeway.policies.common.victims import COMMITTED, VictimGroup
 from makeway.policies.common.waiting import postponement
 from makeway.policies.model import Cluster, OperationKind, Reserve, changed
 from makeway.policies.safety.prices import HOUR_S
@@ -111,6 +111,13 @@ def _lacking(
                     able = urgent.job.eligible_nodes
                     taken[able] = taken.get(able, 0) | sets.of(action.nodes)
     return lacking
+
+
+def leave_one_by_one(groups: Iterable[VictimGroup]) -> bool:
+    """Whether the jobs of groups leave one by one: if a group has several, or if a job that leaves for
+    another component shares a node. That node comes free if the jobs beside it leave, too.
+    """
+    return any(len(one.jobs) > 1 or (one.shares_nodes and one.protected_by == COMMITTED) for one in groups)
 
 
 def by_whole_job(urgents: Iterable[UrgentJob]) -> list[tuple[UrgentJob, ...]]:

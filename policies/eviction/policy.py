@@ -25,6 +25,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
+from makeway.policies.common.components import leave_one_by_one
 from makeway.policies.common.losses import wait_s
 from makeway.policies.common.proposals import (
     cheapest_place,
@@ -42,7 +43,7 @@ from makeway.policies.common.victims import VictimGroup, leavers, remembered_gro
 from makeway.policies.common.waiting import Waiting, serves_more, without_room
 from makeway.policies.contract import Policy, require_durations, require_step
 from makeway.policies.eviction.components import joint_rules
-from makeway.policies.eviction.shared_nodes import leave_one_by_one, make_room_on_shared_nodes
+from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
 from makeway.policies.joint.serving import jointly
 from makeway.policies.model import Cluster, Decision, Memo, Method, Same
 from makeway.policies.programme.candidates import candidates, offer
@@ -57,13 +58,7 @@ from makeway.policies.programme.group_departures import (
 )
 from makeway.policies.programme.items import EvictionJob, eviction_job
 from makeway.policies.programme.knapsack import EvictionPlan
-from makeway.policies.programme.leaving import (
-    Turn,
-    as_chosen,
-    at_once_s,
-    in_turn_s,
-    turn,
-)
+from makeway.policies.programme.leaving import Turn, as_chosen, at_once_s, in_turn_s, turn
 from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
 
 CELLS = 50_000_000

@@ -13,7 +13,7 @@ Differs from the paper:
     checkpoints are awaited and take no turn, while the programme for whole nodes adds up their waits too.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -32,17 +32,10 @@ from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.proposals import hold, no_room
 from makeway.policies.common.requests import Proposal, Request, candidates_of, node_text, rationale, wanted
 from makeway.policies.common.shared_nodes import held_on
-from makeway.policies.common.victims import COMMITTED, SharedCandidates, VictimGroup
+from makeway.policies.common.victims import SharedCandidates
 from makeway.policies.model import Candidate, Job, Method
 from makeway.policies.programme.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
-
-
-def leave_one_by_one(groups: Iterable[VictimGroup]) -> bool:
-    """Whether the jobs of groups leave one by one: if a group has several, or if a job that leaves for
-    another component shares a node. That node comes free if the jobs beside it leave, too.
-    """
-    return any(len(one.jobs) > 1 or (one.shares_nodes and one.protected_by == COMMITTED) for one in groups)
 
 
 def make_room_on_shared_nodes(
