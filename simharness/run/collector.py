@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import count
 from typing import Final
 
 RARE: Final = 50_000
@@ -18,3 +19,14 @@ def rare_collections() -> Generator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+_earlier_replays = count()
+
+
+def collect_last_replay() -> None:
+    """Free what the last replay in this process has left. Its cluster refers to itself: with rare collections
+    it would stay, and many replays in one process would use up the memory.
+    """
+    if next(_earlier_replays):
+        gc.collect()

@@ -20,7 +20,7 @@ from makeway.simharness.engine.records import ReplayRecord
 from makeway.simharness.engine.scheduler import Backfill, Order, SchedulerSettings
 from makeway.simharness.engine.shared.nodes import Packing, SharingSettings
 from makeway.simharness.engine.storage import StorageSettings
-from makeway.simharness.run.collector import rare_collections
+from makeway.simharness.run.collector import collect_last_replay, rare_collections
 from makeway.simharness.workloads.classes import ClassRule
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.unit import TraceUnit
@@ -154,6 +154,7 @@ def run(
     require_scheduler(workload, experiment.backfill, start_smaller=experiment.start_smaller)
     policy = find_policy(experiment.policy)
     config = policy_config(policy.name, policy.config_type, experiment.policy_settings)
+    collect_last_replay()
     cluster = SimCluster(
         workload.node_count,
         workload.jobs,
