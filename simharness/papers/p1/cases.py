@@ -26,6 +26,7 @@ from makeway.simharness.engine.partitioned import PartitionSettings
 from makeway.simharness.engine.records import JobRecord, ReplayRecord
 from makeway.simharness.engine.scheduler import Order, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
+from makeway.simharness.run.collector import collect_last_replay
 from makeway.simharness.run.experiment import policy_config
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
@@ -203,6 +204,7 @@ def replayed_under(
     scheme: Scheme, jobs: Sequence[SimJob], partitions: Partitions, settings: Mapping[str, object]
 ) -> ReplayRecord:
     """Replay jobs under a scheme, with settings of the policy besides the scheme's own."""
+    collect_last_replay()
     cluster = SimCluster(
         partitions.node_count,
         [with_checkpoints(job, scheme) for job in jobs],

@@ -30,6 +30,7 @@ from makeway.simharness.engine.scheduler import SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.papers.p3.literal import LiteralSimulation
 from makeway.simharness.results.series import Floats, floats, nodes_held, queue_length
+from makeway.simharness.run.collector import collect_last_replay
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.trace import Trace, read_trace
@@ -145,6 +146,7 @@ def compute(trial: P3Trial) -> P3Result:
     jobs = [_as_submitted(job, setting) for job in trace.jobs[: trial.first]]
     if setting.literal:
         return outcome(setting, LiteralSimulation(trace.node_count, jobs, setting.p).run())
+    collect_last_replay()
     cluster = SimCluster(
         trace.node_count,
         jobs,
