@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from stat import S_ISDIR
 from typing import TYPE_CHECKING
 
 import click
@@ -157,11 +158,14 @@ def _require_free(folder: Path) -> None:
     """Raises `UserError` if the folder cannot be made, or has one of the files already."""
     written = ("makeway.yaml", "makeway.service", JOB_SUBMIT, *COPIED)
     try:
-        if not folder.parent.is_dir():
-            raise UserError(f"{folder}: there is no folder {folder.parent}; make it first")
+        present = S_ISDIR(folder.parent.stat().st_mode)
         there = [name for name in written if (folder / name).exists()]
+    except (FileNotFoundError, NotADirectoryError):
+        present, there = False, []
     except OSError as error:
         raise UserError(f"{folder}: cannot be looked at: {error.strerror}; choose another folder") from error
+    if not present:
+        raise UserError(f"{folder}: there is no folder {folder.parent}; make it first")
     if there:
         raise UserError(f"{folder / there[0]}: it exists; choose another folder, or move it away")
 

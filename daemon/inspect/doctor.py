@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any
 
 from makeway.adapters.protocol import Adapter, AdapterError, Capabilities, LeaseKeeper
@@ -344,7 +345,9 @@ def _folder_refused(name: str, path: Path) -> Check | None:
     """The problem with a file that cannot be created in its folder. None: it can."""
     where, folder = printable(str(path)), path.parent
     try:
-        present = folder.is_dir()
+        present = S_ISDIR(folder.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        present = False
     except OSError as error:  # a folder above it may not be entered
         reason = f"{where}: {_user()} cannot look at its folder ({error.strerror})"
         return problem(name, f"{reason}: give it to the daemon's user, or run this as that user")

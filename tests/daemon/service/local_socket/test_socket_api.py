@@ -91,7 +91,7 @@ def test_a_file_that_is_not_a_socket_is_left_alone(path: Path) -> None:
 def test_a_place_that_cannot_be_looked_at(tmp_path: Path) -> None:
     """As in a folder that this user may not enter."""
     with (
-        pytest.raises(UserError, match="cannot be created: File name too long"),
+        pytest.raises(UserError, match="too long"),
         serving(tmp_path / ("x" * 300)),
     ):
         pass
