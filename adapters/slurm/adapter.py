@@ -36,6 +36,7 @@ from makeway.adapters.slurm.reader.whole import check_listed
 from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.details import JobDetails, tasks_left
 from makeway.adapters.slurm.resources.holdings import Holdings
+from makeway.adapters.slurm.resources.licenses import FreeLicenses, license_counts
 from makeway.adapters.slurm.resources.limits import KnownLimits, LimitsReader
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
@@ -71,8 +72,8 @@ class _Read:
     nodes: tuple[RawNode, ...]
     partitions: tuple[RawPartition, ...]
     reservations: tuple[RawReservation, ...]
-    licenses: Mapping[str, int]
-    """The free ones by name; empty if they were not asked for."""
+    licenses: FreeLicenses
+    """Without counts if they were not asked for."""
     details: Mapping[str, JobDetails]
     """Of waiting urgent jobs."""
     limits: KnownLimits
@@ -351,7 +352,9 @@ class SlurmCliAdapter:
             nodes=records_read.nodes,
             partitions=with_accounts_below(records_read.partitions, limits.parents, known.release),
             reservations=records_read.reservations,
-            licenses=parse_cluster.licenses(sections.get("licenses", []), command=command),
+            licenses=FreeLicenses(
+                license_counts(sections.get("licenses", []), command=command), records_read.reservations
+            ),
             limits=replace(limits, tasks_left=left),
             details=details,
             excluded={job.job_id: parse.excluded_nodes(sections.get(job.job_id, [])) for job in waiting},

@@ -154,6 +154,8 @@ class RawReservation:
     """Such as SPEC_NODES and PURGE_COMP=00:01:00."""
     limited_by: frozenset[str] = frozenset()
     """What else restricts it, by Slurm's keys: Accounts, Licenses and the like."""
+    licenses: str = ""
+    """The licenses that it has, such as `fluent:2`."""
 
 
 def check_answered(nodes: Sequence[RawNode]) -> None:
@@ -172,7 +174,7 @@ def check_answered(nodes: Sequence[RawNode]) -> None:
 
 def nodes(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawNode, ...]:
     """The nodes of that section; at least one must be there."""
-    found = _records(lines, "NodeName=", _node, command)
+    found = records(lines, "NodeName=", _node, command)
     if not found:
         message = "scontrol shows no node: where PrivateData has `nodes`, makeway has to run as an operator"
         raise Unreadable(message, command=command, text="\n".join(lines))
@@ -181,7 +183,7 @@ def nodes(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawNode, ...]:
 
 def partitions(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawPartition, ...]:
     """The partitions of that section; at least one must be there."""
-    found = _records(lines, "PartitionName=", _partition, command)
+    found = records(lines, "PartitionName=", _partition, command)
     if not found:
         raise Unreadable("scontrol named no partition", command=command, text="\n".join(lines))
     return found
@@ -189,19 +191,10 @@ def partitions(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawPartit
 
 def reservations(lines: list[str], *, command: tuple[str, ...]) -> tuple[RawReservation, ...]:
     """The reservations of that section; a sentence must stand there if there are none."""
-    found = _records(lines, "ReservationName=", _reservation, command)
+    found = records(lines, "ReservationName=", _reservation, command)
     if not found and lines != ["No reservations in the system"]:
         raise Unreadable("scontrol named no reservation", command=command, text="\n".join(lines))
     return found
-
-
-def licenses(lines: list[str], *, command: tuple[str, ...]) -> dict[str, int]:
-    """How many licenses of each name are free."""
-    return dict(_records(lines, "LicenseName=", _license, command))
-
-
-def _license(line: str) -> tuple[str, int]:
-    return value(line, "LicenseName"), int(value(line, "Free"))
 
 
 def _node(line: str) -> RawNode:
@@ -262,24 +255,24 @@ def _partition(line: str) -> RawPartition:
     return partition_of(
         name=value(line, "PartitionName"),
         state=value(line, "State"),
-        exclusive=any(_optional(line, key, "NO") != "NO" for key in keys),
+        exclusive=any(optional(line, key, "NO") != "NO" for key in keys),
         sharing="EXCLUSIVE"
-        if _optional(line, "Exclusive", "NO") == "NODE"
-        else _optional(line, "OverSubscribe", "NO"),
-        takes_blocks=_optional(line, "Exclusive", _optional(line, "ExclusiveTopo", "NO")) in {"TOPO", "YES"},
-        topology=_optional(line, "Topology", ""),
-        weights=_optional(line, "TRESBillingWeights", ""),
-        default=_optional(line, "Default", "NO"),
-        memory_per_node=_optional(line, "DefMemPerNode", ""),
-        memory_per_cpu=_optional(line, "DefMemPerCPU", ""),
-        job_defaults=_optional(line, "JobDefaults", ""),
-        cpus_per_node_max=_optional(line, "MaxCPUsPerNode", ""),
-        cpus_per_socket_max=_optional(line, "MaxCPUsPerSocket", ""),
-        qos=_optional(line, "QoS", ""),
-        time_max=_optional(line, "MaxTime", ""),
-        nodes_max=_optional(line, "MaxNodes", ""),
+        if optional(line, "Exclusive", "NO") == "NODE"
+        else optional(line, "OverSubscribe", "NO"),
+        takes_blocks=optional(line, "Exclusive", optional(line, "ExclusiveTopo", "NO")) in {"TOPO", "YES"},
+        topology=optional(line, "Topology", ""),
+        weights=optional(line, "TRESBillingWeights", ""),
+        default=optional(line, "Default", "NO"),
+        memory_per_node=optional(line, "DefMemPerNode", ""),
+        memory_per_cpu=optional(line, "DefMemPerCPU", ""),
+        job_defaults=optional(line, "JobDefaults", ""),
+        cpus_per_node_max=optional(line, "MaxCPUsPerNode", ""),
+        cpus_per_socket_max=optional(line, "MaxCPUsPerSocket", ""),
+        qos=optional(line, "QoS", ""),
+        time_max=optional(line, "MaxTime", ""),
+        nodes_max=optional(line, "MaxNodes", ""),
         times=partition_times(
-            *(_optional(line, key, "") for key in ("OverTimeLimit", "ResumeTimeout", "SuspendTimeout"))
+            *(optional(line, key, "") for key in ("OverTimeLimit", "ResumeTimeout", "SuspendTimeout"))
         ),
         taken=admission(dict(reversed(_WORD.findall(line)))),
     )
@@ -352,14 +345,23 @@ def _reservation(line: str) -> RawReservation:
         nodes=value(line, "Nodes"),
         start=value(line, "StartTime"),
         end=value(line, "EndTime"),
-        users=_optional(line, "Users", ""),
-        flags=_optional(line, "Flags", ""),
-        limited_by=frozenset(key for key in _RESTRICTIONS if _optional(line, key, "") not in NOTHING),
+        users=optional(line, "Users", ""),
+        flags=optional(line, "Flags", ""),
+        limited_by=frozenset(key for key in _RESTRICTIONS if optional(line, key, "") not in NOTHING),
+        licenses=optional(line, "Licenses", ""),
     )
 
 
 def reservation_of(
-    *, name: str, nodes: str, start: str, end: str, users: str, flags: str, limited_by: frozenset[str]
+    *,
+    name: str,
+    nodes: str,
+    start: str,
+    end: str,
+    users: str,
+    flags: str,
+    limited_by: frozenset[str],
+    licenses: str = "",
 ) -> RawReservation:
     """A reservation by scontrol's words. Raises ValueError for what cannot be read."""
     return RawReservation(
@@ -370,6 +372,7 @@ def reservation_of(
         users=listed(users),
         flags=frozenset(listed(flags)),
         limited_by=limited_by,
+        licenses="" if licenses in NOTHING else licenses,
     )
 
 
@@ -378,9 +381,10 @@ def listed(text: str) -> tuple[str, ...]:
     return () if text in NOTHING else tuple(text.split(","))
 
 
-def _records(
+def records(
     lines: list[str], start: str, parse: Callable[[str], RecordT], command: tuple[str, ...]
 ) -> tuple[RecordT, ...]:
+    """The records of the lines that begin so. Raises Unreadable."""
     try:
         return tuple(parse(line) for line in lines if line.startswith(start))
     except (ValueError, ArithmeticError) as error:  # also a number out of all reason, such as 0 sockets
@@ -388,6 +392,6 @@ def _records(
         raise Unreadable(message, command=command, text="\n".join(lines)) from None
 
 
-def _optional(line: str, key: str, default: str) -> str:
+def optional(line: str, key: str, default: str) -> str:
     """The first value of that key, if the line has the key."""
     return value(line, key) if f" {key}=" in line else default

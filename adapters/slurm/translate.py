@@ -26,7 +26,8 @@ from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.het_jobs import TOGETHER, het_job_id
 from makeway.adapters.slurm.resources.holdings import Held, Holding
-from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits, asked_licenses, quotas
+from makeway.adapters.slurm.resources.licenses import NO_LICENSES, FreeLicenses, asked_licenses
+from makeway.adapters.slurm.resources.limits import NO_LIMITS, KnownLimits, quotas
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.waiting import eligibility
 from makeway.adapters.slurm.waiting.reasons import OF_LIMITS, OF_PARTITION, lacks_by_reason, looked_at
@@ -132,7 +133,7 @@ class Translator:
         exclusive_shrink: whether this Slurm can take nodes from an exclusive job. If not, such a job is not
             malleable.
         holds: which reservations are makeway's.
-        licenses: the free licenses by name. A name that is absent is unknown.
+        licenses: those of the cluster.
         limits: what the limits of QOS and associations leave, as far as they were read.
         details: of waiting urgent jobs, by their ids.
         no_room: why no room is made for jobs, by the ids of these or of their heterogeneous jobs.
@@ -149,7 +150,7 @@ class Translator:
         *,
         exclusive_shrink: bool,
         holds: HoldNames,
-        licenses: Mapping[str, int] | None = None,
+        licenses: FreeLicenses = NO_LICENSES,
         limits: KnownLimits = NO_LIMITS,
         details: Mapping[str, JobDetails] = MappingProxyType({}),
         no_room: Mapping[str, str] = MappingProxyType({}),
@@ -160,7 +161,7 @@ class Translator:
         self._exclusive_shrink = exclusive_shrink
         self._holds = holds
         self._resources = resources
-        self._licenses = licenses or {}
+        self._licenses = licenses
         self._limits = limits
         self._details = details
         self._no_room = no_room
@@ -262,9 +263,10 @@ class Translator:
             return "a later deadline: it could not be over by its own"
         if raw.licenses and (names := self._holds.licensed.intersection(self._holds.own(raw, ""))):
             return f"licences of its reservation {printable(min(names))}, which no hold has"
+        left = self._licenses.left(raw, self.now_s)
         for name, count in asked_licenses(raw.licenses):
-            if count > self._licenses.get(name, count):
-                return f"a licence ({printable(name)}: it asks for {count}, {self._licenses[name]} free)"
+            if count > left.get(name, count):
+                return f"a licence ({printable(name)}: it asks for {count}, {left[name]} free)"
         over = asked.over_limits_in
         of_one = (*OF_PARTITION, *(OF_LIMITS if over else ())) if len(raw.partitions) > 1 else ()
         lacks = lacks_by_reason(raw, self._limits.tasks_left)
@@ -276,10 +278,11 @@ class Translator:
 
     def _quotas(self, raw: RawJob, asked: Asked) -> tuple[Quota, ...]:
         """The licenses and limits that a waiting urgent job shares with others."""
+        free = self._licenses.left(raw, self.now_s)
         licenses = (
-            Quota(name=f"licences {printable(name)}", needs=float(count), left=float(self._licenses[name]))
+            Quota(name=f"licences {printable(name)}", needs=float(count), left=float(free[name]))
             for name, count in asked_licenses(raw.licenses)
-            if name in self._licenses
+            if name in free
         )
         least = self._resources.least_held(raw, asked) if self._limits.limited else dict[str, float]()
         left = tuple(name for name in raw.partitions if name not in asked.over_limits_in)

@@ -97,12 +97,13 @@ def _partitions(partitions: Iterable[RawPartition]) -> dict[str, RawPartition]:
 
 def _reservations(reservations: Iterable[RawReservation]) -> dict[str, RawReservation]:
     # Of the flags makeway reads only one, and whether they are those of its own holds; of the limits, whether
-    # there are any.
+    # there are any. pyslurm tells no licenses of a reservation.
     return {
         raw.name: replace(
             raw,
             flags=frozenset({"hold"} if made_as_hold(raw) else raw.flags & {FLEX}),
             limited_by=frozenset({"something"} if raw.limited_by else ()),
+            licenses="",
         )
         for raw in reservations
     }

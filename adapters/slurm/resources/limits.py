@@ -14,7 +14,7 @@ of the first of these QOS that has one scales the `GrpTRES` of associations and 
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from types import MappingProxyType
@@ -167,13 +167,6 @@ def chosen(jobs: Iterable[RawJob], parents: Mapping[str, str], of_partitions: Ma
     if not all(name in parents for name in accounts if _NAME.fullmatch(name)):
         del words["accounts"]
     return " ".join(["flags=assoc,qos", *words.values()])
-
-
-def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
-    """The licenses of `fluent:2,matlab`; none where the job accepts one or the other."""
-    for part in text.split(",") if text and "|" not in text else ():
-        name, _, number = part.partition(":")
-        yield name, int(number) if number.isascii() and number.isdigit() else 1
 
 
 def quotas(raw: RawJob, known: KnownLimits, least: Mapping[str, float] = NOTHING) -> tuple[Quota, ...]:

@@ -10,6 +10,7 @@ from makeway.adapters.site.times import NOT_BEFORE_S
 from makeway.adapters.slurm import build
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse_cluster import RawReservation
+from makeway.adapters.slurm.resources.licenses import FreeLicenses, LicenseCount
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import Translator
 from makeway.adapters.slurm.waiting import eligibility
@@ -205,7 +206,7 @@ def test_no_hold_is_made_for_a_job_that_would_lose_the_licences_of_its_reservati
         NOW_S,
         exclusive_shrink=True,
         holds=HoldNames(prefix="makeway_c.", licensed=frozenset({"lr"})),
-        licenses={"fluent": 3},
+        licenses=FreeLicenses({"fluent": LicenseCount(3, 0)}),
     )
     asks = replace(PENDING, licenses="fluent:2", reservations=("lr",))
     assert translator.job(asks).blocked_by == "licences of its reservation lr, which no hold has"

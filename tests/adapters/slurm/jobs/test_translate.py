@@ -15,6 +15,7 @@ from makeway.adapters.slurm.entitlement.assoc_mgr import Limited, Scope
 from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.nodes.states import node
 from makeway.adapters.slurm.parse import Gres, RawJob
+from makeway.adapters.slurm.resources.licenses import FreeLicenses, LicenseCount
 from makeway.adapters.slurm.resources.limits import KnownLimits
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import (
@@ -257,7 +258,7 @@ def test_urgent_jobs_share_licences_and_limits() -> None:
         NOW_S,
         exclusive_shrink=True,
         holds=HoldNames(prefix="makeway_c."),
-        licenses={"fluent": 3},
+        licenses=FreeLicenses({"fluent": LicenseCount(3, 0)}),
         limits=KnownLimits(limited=(Limited(scope=Scope.QOS, qos="normal", left={"jobs": 4.0}),)),
     )
     assert translator.job(raw).quotas == (

@@ -9,6 +9,7 @@ from makeway.adapters.slurm.resources import details as job_details
 from makeway.adapters.slurm.resources.counting import Counting, counting
 from makeway.adapters.slurm.resources.details import JobDetails
 from makeway.adapters.slurm.resources.holdings import Holdings
+from makeway.adapters.slurm.resources.licenses import FreeLicenses, license_counts
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from tests.adapters.slurm.test_parse import RELEASES, TOKEN, captured
 
@@ -28,7 +29,7 @@ class Shared:
     """What scontrol printed of each job by its id."""
     all_jobs: str
     """What it printed of all jobs."""
-    licenses: dict[str, int]
+    licenses: FreeLicenses
 
     def job(self, name: str) -> RawJob:
         """The first job of that name."""
@@ -87,5 +88,5 @@ def shared(release: str, cluster: str = "shared") -> Shared:
         counts=counting(parse.config(captured(release, f"{cluster}-config"))),
         texts=texts,
         all_jobs=texts.pop(build.ALL_JOBS),
-        licenses=parse_cluster.licenses(sections["licenses"], command=COMMAND),
+        licenses=FreeLicenses(license_counts(sections["licenses"], command=COMMAND)),
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.adapters.slurm.resources.counting import Counting
+from makeway.adapters.slurm.resources.licenses import LicenseCount
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
 from tests.adapters.slurm.resources.captured_sharing import Shared, shared
 from tests.adapters.slurm.test_parse import RELEASES
@@ -49,7 +50,7 @@ def test_partitions_whose_jobs_share_no_node_are_known(found: Shared) -> None:
 
 
 def test_licenses_are_read(found: Shared) -> None:
-    assert found.licenses == {"fluent": 1}
+    assert found.licenses.counts == {"fluent": LicenseCount(free=1, reserved=0)}
 
 
 @pytest.mark.parametrize(

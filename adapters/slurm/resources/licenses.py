@@ -1,0 +1,73 @@
+"""Which licenses a waiting job could have. Pure functions.
+
+Slurm keeps from a job what the reservations have that overlap with its run, whether or not their own jobs use
+it (22.05, 24.11 and 26.05 as tried). What `scontrol show licenses` calls free includes that; what it calls
+reserved is that of the reservations that have begun.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import NamedTuple
+
+from makeway.adapters.slurm.parse import RawJob, value
+from makeway.adapters.slurm.parse_cluster import RawReservation, optional, records
+
+
+class LicenseCount(NamedTuple):
+    """One license of `scontrol show licenses`."""
+
+    free: int
+    """Not used by a job. Reservations may have some of these."""
+    reserved: int
+
+
+def license_counts(lines: list[str], *, command: tuple[str, ...]) -> dict[str, LicenseCount]:
+    """How many of each license there are, by that section."""
+    return dict(records(lines, "LicenseName=", _license_count, command))
+
+
+def _license_count(line: str) -> tuple[str, LicenseCount]:
+    count = LicenseCount(int(value(line, "Free")), int(optional(line, "Reserved", "0")))
+    return value(line, "LicenseName"), count
+
+
+def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
+    """The licenses of `fluent:2,matlab`; none where the job accepts one or the other."""
+    for part in text.split(",") if text and "|" not in text else ():
+        name, _, number = part.partition(":")
+        yield name, int(number) if number.isascii() and number.isdigit() else 1
+
+
+@dataclass(frozen=True, slots=True)
+class FreeLicenses:
+    """The licenses of one snapshot."""
+
+    counts: Mapping[str, LicenseCount] = field(default_factory=dict[str, LicenseCount])
+    """By name. A name that is absent is unknown."""
+    reservations: Sequence[RawReservation] = ()
+    """Those of the snapshot. pyslurm does not tell what they have: then those that have begun count alone."""
+
+    def left(self, raw: RawJob, now_s: float) -> Mapping[str, int]:
+        """How many of each license that a job asks for are left to it if it starts now."""
+        asked = [name for name, _ in asked_licenses(raw.licenses) if name in self.counts]
+        if not asked:
+            return {}
+        kept = self._kept(now_s, inf if raw.limit_s is None else now_s + raw.limit_s)
+        return {name: self._left(self.counts[name], kept.get(name, 0)) for name in asked}
+
+    def _left(self, count: LicenseCount, kept: int) -> int:
+        return max(0, count.free - max(count.reserved, kept))
+
+    def _kept(self, start_s: float, end_s: float) -> Mapping[str, int]:
+        """What the reservations have that overlap with a run."""
+        kept: dict[str, int] = {}
+        for one in self.reservations:
+            if one.start_s < end_s and one.end_s > start_s:
+                for name, count in asked_licenses(one.licenses):
+                    kept[name] = kept.get(name, 0) + count
+        return kept
+
+
+NO_LICENSES = FreeLicenses()
+"""Nothing is known of any license."""

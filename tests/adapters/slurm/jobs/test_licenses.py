@@ -1,0 +1,61 @@
+"""How many licenses a waiting job could have."""
+
+from dataclasses import replace
+
+import pytest
+
+from makeway.adapters.slurm.parse_cluster import RawReservation, reservations
+from makeway.adapters.slurm.resources.licenses import FreeLicenses, LicenseCount, license_counts
+from tests.adapters.slurm.jobs.raw_jobs import NOW_S, PENDING
+
+COMMAND = ("scontrol",)
+ASKS = replace(PENDING, licenses="fluent:2,other", limit_s=600.0)
+RESERVED = RawReservation(
+    name="theirs", nodes=(), start_s=NOW_S - 60.0, end_s=NOW_S + 60.0, licenses="fluent:1,matlab"
+)
+
+
+def left(*others: RawReservation, free: int = 3, reserved: int = 0, limit_s: float | None = 600.0) -> int:
+    counts = {"fluent": LicenseCount(free, reserved), "matlab": LicenseCount(5, 0)}
+    found = FreeLicenses(counts, others).left(replace(ASKS, limit_s=limit_s), NOW_S)
+    assert found.keys() == {"fluent"}
+    return found["fluent"]
+
+
+def test_what_a_reservation_has_is_left_to_no_other_job() -> None:
+    assert left() == 3
+    assert left(RESERVED) == 2
+    assert left(RESERVED, RESERVED) == 1
+    assert left(RESERVED, free=0) == 0
+
+
+def test_of_what_slurm_says_and_what_its_reservations_have_the_larger_number_counts() -> None:
+    assert left(reserved=2) == 1
+    assert left(RESERVED, reserved=1) == 2
+
+
+@pytest.mark.parametrize(
+    ("start_s", "end_s", "limit_s", "expected"),
+    [
+        (300.0, 900.0, 600.0, 2),
+        (600.0, 900.0, 600.0, 3),
+        (600.0, 900.0, None, 2),
+        (-600.0, 0.0, 600.0, 3),
+    ],
+)
+def test_a_reservation_counts_that_overlaps_with_the_run(
+    start_s: float, end_s: float, limit_s: float | None, expected: int
+) -> None:
+    later = replace(RESERVED, start_s=NOW_S + start_s, end_s=NOW_S + end_s)
+    assert left(later, limit_s=limit_s) == expected
+
+
+def test_they_are_read() -> None:
+    lines = [
+        "LicenseName=lic Total=2 Used=0 Free=2 Reserved=1 Remote=no",
+        "LicenseName=old Total=1 Used=0 Free=1",
+    ]
+    assert license_counts(lines, command=COMMAND) == {"lic": LicenseCount(2, 1), "old": LicenseCount(1, 0)}
+    shape = "ReservationName={} StartTime=1 EndTime=2 Nodes=(null) Licenses={} State=ACTIVE"
+    lines = [shape.format("a", "lic:2"), shape.format("b", "(null)")]
+    assert [one.licenses for one in reservations(lines, command=COMMAND)] == ["lic:2", ""]
