@@ -290,6 +290,8 @@ def fits(request: Request) -> Proposal:
             f"{len(request.free)} nodes are free and {len(request.releasing)} more come free"
             f"{_why_free(request)}: no other job has to leave."
         )
+    elif not request.free:
+        text = "What it keeps of its hold is enough: no other job has to leave."
     return Proposal(
         actions=(hold(request, (), fits=not request.releasing and not request.guest_nodes),),
         rationale=rationale(request, text, ready_s=request.releasing_s),

@@ -85,6 +85,23 @@ def test_a_shortfall_is_made_up_under_the_same_hold(
     assert decision.rationale[0].deadline_s == NOW_S + 540.0
 
 
+def test_a_job_that_wants_less_than_its_hold_keeps_enough_of_it(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """It was made smaller, and one of its nodes has gone down."""
+    first = (hold("u", "n0 n1", 3000.0), requeue("a", "u", Method.KILL, NOW_S))
+    cluster = cluster_of(
+        3, running("a", "n0"), running("b", "n2"), waiting("u", 1), operations=(operation(first, "n0 n1"),)
+    )
+    leaving = Task(action=first[1], progress=Progress.PLANNED)
+    (under_way,) = cluster.operations
+    under_way = replace(under_way, tasks=(*under_way.tasks[:1], leaving))
+    nodes = tuple(replace(one, state=NodeState.DOWN) if one.name == "n1" else one for one in cluster.nodes)
+    decision = decide(replace(cluster, nodes=nodes, operations=(under_way,)))
+    assert [action.verb for action in decision.actions] == ["reserve"]
+    assert decision.rationale[0].summary == "What it keeps of its hold is enough: no other job has to leave."
+
+
 def test_every_hold_says_which_reservation_its_job_was_submitted_with(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
