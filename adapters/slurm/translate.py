@@ -263,6 +263,8 @@ class Translator:
             return "a later deadline: it could not be over by its own"
         if raw.licenses and (names := self._holds.licensed.intersection(self._holds.own(raw, ""))):
             return f"licences of its reservation {printable(min(names))}, which no hold has"
+        if name := self._licenses.on_nodes(raw):
+            return f"nodes that makeway cannot choose (--licenses={printable(name)})"
         left = self._licenses.left(raw, self.now_s)
         for name, count in asked_licenses(raw.licenses):
             if count > left.get(name, count):

@@ -3,8 +3,13 @@
 Slurm keeps from a job what the reservations have that overlap with its run, whether or not their own jobs use
 it (22.05, 24.11 and 26.05 as tried). What `scontrol show licenses` calls free includes that; what it calls
 reserved is that of the reservations that have begun.
+
+Licenses of resources.yaml belong to nodes: a job may have them on some nodes and not on others, in one of
+three modes, and each layer of nodes is a line of its own (26.05). Slurm's reason does not tell such a job
+that it lacks one. No room is made for it: it would be the wrong room.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -20,6 +25,8 @@ class LicenseCount(NamedTuple):
     free: int
     """Not used by a job. Reservations may have some of these."""
     reserved: int
+    on_nodes: bool = False
+    """Whether it is one of resources.yaml. Then the numbers are those of one layer."""
 
 
 def license_counts(lines: list[str], *, command: tuple[str, ...]) -> dict[str, LicenseCount]:
@@ -28,8 +35,8 @@ def license_counts(lines: list[str], *, command: tuple[str, ...]) -> dict[str, L
 
 
 def _license_count(line: str) -> tuple[str, LicenseCount]:
-    count = LicenseCount(int(value(line, "Free")), int(optional(line, "Reserved", "0")))
-    return value(line, "LicenseName"), count
+    free, reserved = int(value(line, "Free")), int(optional(line, "Reserved", "0"))
+    return value(line, "LicenseName"), LicenseCount(free, reserved, " Nodes=" in line)
 
 
 def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
@@ -47,6 +54,11 @@ class FreeLicenses:
     """By name. A name that is absent is unknown."""
     reservations: Sequence[RawReservation] = ()
     """Those of the snapshot. pyslurm does not tell what they have: then those that have begun count alone."""
+
+    def on_nodes(self, raw: RawJob) -> str:
+        """A license that a job asks for, or may have, and that belongs to nodes. Empty: there is none."""
+        asked = (part.partition(":")[0] for part in re.split(r"[,|]", raw.licenses))
+        return next((name for name in asked if name in self.counts and self.counts[name].on_nodes), "")
 
     def left(self, raw: RawJob, now_s: float) -> Mapping[str, int]:
         """How many of each license that a job asks for are left to it if it starts now."""

@@ -4,9 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.adapters.site.job_class import JobClass
+from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.parse_cluster import RawReservation, reservations
 from makeway.adapters.slurm.resources.licenses import FreeLicenses, LicenseCount, license_counts
-from tests.adapters.slurm.jobs.raw_jobs import NOW_S, PENDING
+from makeway.adapters.slurm.resources.view import SnapshotResources
+from makeway.adapters.slurm.translate import Translator
+from makeway.policies.model import JobKind
+from tests.adapters.slurm.jobs.raw_jobs import NODES, NOW_S, PARTITIONS, PENDING
 
 COMMAND = ("scontrol",)
 ASKS = replace(PENDING, licenses="fluent:2,other", limit_s=600.0)
@@ -50,6 +55,22 @@ def test_a_reservation_counts_that_overlaps_with_the_run(
     assert left(later, limit_s=limit_s) == expected
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [("natural", "natural"), ("fluent:1,natural:2", "natural"), ("fluent|natural:1", "natural")],
+)
+def test_one_of_nodes_is_named(asked: str, expected: str) -> None:
+    layers = [
+        f"LicenseName=natural Total=2 Used=0 Free={free} Reserved=0 Remote=no Nodes={nodes} Mode=1"
+        for free, nodes in ((2, "n[1-3]"), (0, "n[4-6]"))
+    ]
+    other = "LicenseName=fluent Total=2 Used=0 Free=2 Reserved=0 Remote=no"
+    found = FreeLicenses(license_counts([*layers, other], command=COMMAND))
+    assert found.on_nodes(replace(PENDING, licenses=asked)) == "natural"
+    assert found.on_nodes(replace(PENDING, licenses="fluent:1")) == ""
+    assert found.on_nodes(PENDING) == ""
+
+
 def test_they_are_read() -> None:
     lines = [
         "LicenseName=lic Total=2 Used=0 Free=2 Reserved=1 Remote=no",
@@ -59,3 +80,16 @@ def test_they_are_read() -> None:
     shape = "ReservationName={} StartTime=1 EndTime=2 Nodes=(null) Licenses={} State=ACTIVE"
     lines = [shape.format("a", "lic:2"), shape.format("b", "(null)")]
     assert [one.licenses for one in reservations(lines, command=COMMAND)] == ["lic:2", ""]
+
+
+def test_no_room_is_made_for_a_job_with_a_licence_of_nodes() -> None:
+    translator = Translator(
+        (JobClass(name="u", kind=JobKind.ON_DEMAND),),
+        SnapshotResources(NODES, PARTITIONS),
+        NOW_S,
+        exclusive_shrink=True,
+        holds=HoldNames(prefix="makeway_c."),
+        licenses=FreeLicenses({"natural": LicenseCount(2, 0, on_nodes=True)}),
+    )
+    job = translator.job(replace(PENDING, licenses="natural"))
+    assert job.blocked_by == "nodes that makeway cannot choose (--licenses=natural)"
