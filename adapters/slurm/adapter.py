@@ -34,6 +34,7 @@ from makeway.adapters.slurm.reader.answer import ClusterRecords
 from makeway.adapters.slurm.reader.source import FirstRead, cluster_records, source_of
 from makeway.adapters.slurm.reader.whole import check_listed
 from makeway.adapters.slurm.resources import details as job_details
+from makeway.adapters.slurm.resources.counting import threads_per_cpu
 from makeway.adapters.slurm.resources.details import JobDetails, tasks_left
 from makeway.adapters.slurm.resources.holdings import Holdings
 from makeway.adapters.slurm.resources.licenses import FreeLicenses, license_counts
@@ -340,9 +341,9 @@ class SlurmCliAdapter:
         names = (*asked, *([build.ALL_JOBS] if all_jobs else []))
         texts = job_details.texts(output, token=token, names=names) if names else {}
         records = job_details.records(texts.pop(build.ALL_JOBS, ""))
-        self._holdings().learn(jobs, texts, records)
         records_read = _completed(cluster, sections, command)
         parse_cluster.check_answered(records_read.nodes)
+        self._holdings().learn(jobs, texts, records, threads_per_cpu(records_read.nodes))
         found = ((job, job_details.details(texts.get(job.job_id, ""), job)) for job in waiting)
         details = {job.job_id: told for job, told in found if told is not None}
         told, known = sections.get("limits", []), self._client.known()

@@ -12,7 +12,7 @@ from math import ceil
 
 from makeway.adapters.slurm.parse import RawJob, count, memory_mb
 from makeway.adapters.slurm.parse_cluster import RawNode
-from makeway.adapters.slurm.resources.counting import Counting, gres_amounts
+from makeway.adapters.slurm.resources.counting import Counting, cpus_per_core, gres_amounts
 from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer
 
 JOBS = "jobs"
@@ -88,7 +88,7 @@ def _of_wholes(raw: RawJob, nodes: Sequence[RawNode]) -> dict[str, float]:
 
 def _of_cores(raw: RawJob, nodes: Sequence[RawNode], threads: int | None) -> float:
     """How many CPUs it gets at least if it shares nodes with others: whole cores, and one of each node."""
-    per_core = frozenset(max(1, one.cpu_count // max(1, one.core_count)) for one in nodes)
+    per_core = frozenset(cpus_per_core(one) for one in nodes)
     cpus = (
         max(ceil(raw.cpu_count / min(threads or each, each)), raw.requested_node_count) * each
         for each in per_core

@@ -127,6 +127,19 @@ def capacity(
     return _amounts(cpu_count, int(one.usable_memory_mb) if counts.memory else 0, counted, limited)
 
 
+def cpus_per_core(one: RawNode) -> int:
+    """How many CPUs of a node are one core: its threads, or 1 where Slurm counts the cores as CPUs."""
+    return max(1, one.cpu_count // one.core_count)
+
+
+def threads_per_cpu(nodes: Iterable[RawNode]) -> Mapping[str, int]:
+    """How many threads one CPU of a node is, where it is several: Slurm numbers the threads, also where it
+    counts the cores as CPUs.
+    """
+    threads = ((one.name, one.threads_per_core // cpus_per_core(one)) for one in nodes)
+    return {name: count for name, count in threads if count > 1}
+
+
 @lru_cache(maxsize=1 << 10)
 def _amounts(
     cpu_count: int, memory_mb: int, gres: tuple[Gres, ...], limited: tuple[tuple[str, int], ...]

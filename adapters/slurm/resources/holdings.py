@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from makeway.adapters.protocol import Unreadable
 from makeway.adapters.slurm.parse import RawJob
@@ -23,6 +24,8 @@ MOST_AT_ONCE = 2_000
 """The details of so many jobs are read by their ids in one snapshot, which takes 5 s. The others count as
 holding whole nodes until a later one.
 """
+NO_THREADS: Mapping[str, int] = MappingProxyType({})
+"""Every thread counts as a CPU."""
 _MEMORY_ERROR = 0.005
 """Slurm may round the memory of a large job to three digits."""
 
@@ -80,21 +83,28 @@ class Holdings:
         return tuple(job_id for job_id in unknown if job_id in self._ambiguous), True
 
     def learn(
-        self, jobs: Iterable[RawJob], texts: Mapping[str, str], records: Mapping[str, str | None]
+        self,
+        jobs: Iterable[RawJob],
+        texts: Mapping[str, str],
+        records: Mapping[str, str | None],
+        threads: Mapping[str, int] = NO_THREADS,
     ) -> None:
-        """Take over what was read of the jobs: `texts` by id, `records` from the text of all jobs."""
+        """Take over what was read of the jobs: `texts` by id, `records` from the text of all jobs.
+
+        `threads`: see `counting.threads_per_cpu`.
+        """
         for job in jobs:
             if not job.nodes or self.of(job) is not None:
                 continue
             if job.job_id in texts:
-                self._known[job.job_id] = self._holding(job, details(texts[job.job_id], job))
+                self._known[job.job_id] = self._holding(job, details(texts[job.job_id], job), threads)
             elif records:
                 record = records.get(job.job_id)
                 found = None if record is None else details(record, job)
                 if found is None:
                     self._ambiguous.add(job.job_id)
                 else:
-                    self._known[job.job_id] = self._holding(job, found)
+                    self._known[job.job_id] = self._holding(job, found, threads)
 
     def of(self, job: RawJob) -> Holding | None:
         """What the job holds. None: it was not asked for yet."""
@@ -105,8 +115,8 @@ class Holdings:
         leaves = job.state == "COMPLETING" and known.held is not None
         return known if leaves and known.held and known.held.keys() >= set(job.nodes) else None
 
-    def _holding(self, job: RawJob, found: JobDetails | None) -> Holding:
-        held = None if found is None else found.held
+    def _holding(self, job: RawJob, found: JobDetails | None, threads: Mapping[str, int]) -> Holding:
+        held = None if found is None or found.held is None else _in_cpus(found.held, threads)
         sound = held is not None and _adds_up(held, job, self._counts)
         return Holding(
             run=_run(job),
@@ -169,6 +179,16 @@ def _run(job: RawJob) -> tuple[int, float | None, tuple[str, ...], int]:
 def _counted(part: Resources, whole: Resources) -> Resources:
     names = {name for name, _ in whole.amounts}
     return Resources.of({name: amount for name, amount in part.amounts if name in names})
+
+
+def _in_cpus(held: Mapping[str, Resources], threads: Mapping[str, int]) -> Mapping[str, Resources]:
+    """The same in CPUs, of numbers of threads: see `counting.threads_per_cpu`."""
+    if threads.keys().isdisjoint(held):
+        return held
+    return {
+        name: Resources.of(dict(part.amounts) | {CPU: part.amount(CPU) // threads.get(name, 1)})
+        for name, part in held.items()
+    }
 
 
 def _adds_up(held: Mapping[str, Resources], job: RawJob, counts: Counting) -> bool:

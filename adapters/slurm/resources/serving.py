@@ -15,6 +15,7 @@ from makeway.adapters.slurm.resources.counting import (
     CpuUnit,
     capacity,
     cpus_in,
+    cpus_per_core,
     gres_amounts,
 )
 from makeway.adapters.slurm.resources.features import alternatives, satisfying
@@ -208,7 +209,7 @@ def _shape(one: RawNode, counts: Counting) -> NodeShape:
     """In which steps the node gives out its CPUs."""
     by_socket = counts.unit is CpuUnit.SOCKET
     return NodeShape(
-        cpus_per_core=max(1, one.cpu_count // one.core_count),
+        cpus_per_core=cpus_per_core(one),
         cores_per_unit=max(1, one.core_count // one.socket_count) if by_socket else 1,
         socket_count=one.socket_count if by_socket else 1,
     )

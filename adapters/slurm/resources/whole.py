@@ -8,6 +8,7 @@ from math import ceil
 from makeway.adapters.slurm.nodes.uneven import holding_together
 from makeway.adapters.slurm.parse import Gres, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode
+from makeway.adapters.slurm.resources.counting import cpus_per_core
 from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer, least_nodes, overcommits
 from makeway.adapters.slurm.resources.features import alternatives, satisfying
 from makeway.adapters.slurm.resources.gpu_parts import for_one_job
@@ -195,7 +196,7 @@ class WholeServing:
             one.usable_cpu_count >= demand.cpu_count
             and one.usable_memory_mb >= memory_mb
             and one.threads_per_core >= demand.threads_per_core
-            and one.usable_cpu_count // one.threads_per_core >= demand.core_count
+            and one.usable_cpu_count // cpus_per_core(one) >= demand.core_count
             and one.temporary_disk_mb >= demand.temporary_disk_mb
             and one.name not in demand.excluded
             and all(_has(has, wanted) for wanted in demand.gres)
@@ -317,7 +318,7 @@ def _cores(cpu_count: int, tasks: int, asked: JobDetails | JobRequest) -> int:
 def _tasks_on(one: RawNode, cpus_per_task: int, asked: JobDetails | JobRequest | None) -> int:
     """How many tasks of a job a node holds, by its CPUs."""
     threads, per_core = (None, None) if asked is None else (asked.threads_per_core, asked.tasks_per_core)
-    cores = one.usable_cpu_count // one.threads_per_core
+    cores = one.usable_cpu_count // cpus_per_core(one)
     tasks = (cores * threads if threads else one.usable_cpu_count) // cpus_per_task
     return min(tasks, cores * per_core) if per_core else tasks
 

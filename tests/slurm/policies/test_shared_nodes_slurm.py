@@ -35,7 +35,8 @@ def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
         memory_mb=16_000,
         memory_counts=True,
         gpus={"n1": "a100:4", "n2": "a100:4"},
-        node_options={"n3": "Feature=bigmem RealMemory=64000 Sockets=2 CoresPerSocket=4 ThreadsPerCore=1"},
+        # Eight cores with two threads each, and the cores count as CPUs.
+        node_options={"n3": "Feature=bigmem RealMemory=64000 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2"},
         root=slurm_root,
         settings=slurm_settings(),
         partitions=(

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from makeway.adapters.slurm.resources.counting import WHOLE_NODES
+from makeway.adapters.slurm.parse_cluster import nodes
+from makeway.adapters.slurm.resources.counting import WHOLE_NODES, threads_per_cpu
 from makeway.adapters.slurm.resources.holdings import (
     MOST_AT_ONCE,
     MOST_BY_ID,
@@ -127,3 +128,34 @@ def test_the_shares_of_all_nodes_add_up() -> None:
     by_memory = node_equivalents(JOB, parts, CAPACITIES, {"mem": 1.0})
     assert by_memory == pytest.approx(0.1 + 0.3)
     assert node_equivalents(JOB, None, CAPACITIES, {}) is None
+
+
+@pytest.mark.parametrize("totals", ["TRES", "ReqTRES=cpu=2,mem=800M,node=1,billing=2 AllocTRES"])
+def test_where_cores_count_as_cpus_slurm_numbers_their_threads(totals: str) -> None:
+    """As 22.05, and 24.11 and 26.05, print a job of two tasks on a node with `CPUs=4 CoresPerSocket=4
+    ThreadsPerCore=2`.
+    """
+    record = (
+        "JobId=7 JobName=sbatch UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=1 Nice=0 Account=batch "
+        "QOS=(null) JobState=RUNNING Reason=None Dependency=(null) ReqNodeList=(null) ExcNodeList=(null) "
+        "NodeList=n1 BatchHost=n1 NumNodes=1 NumCPUs=2 NumTasks=2 CPUs/Task=1 ReqB:S:C:T=0:0:*:* "
+        f"{totals}=cpu=2,mem=800M,node=1,billing=2 Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=* "
+        "JOB_GRES=(null)   Nodes=n1 CPU_IDs=4-7 Mem=800 GRES= MinCPUsNode=1 MinMemoryNode=800M "
+        "MinTmpDiskNode=0 Features=(null) DelayBoot=00:00:00 OverSubscribe=OK Contiguous=0 Licenses=(null) "
+        "Network=(null) Command=(null) WorkDir=/tmp\n"
+    )
+    line = (
+        "NodeName=n1 Arch=x86_64 CoresPerSocket=4  CPUAlloc=4 CPUEfctv=4 CPUTot=4 CPULoad=12.19 "
+        "AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) RealMemory=4000 AllocMem=1600 Sockets=1 "
+        "Boards=1 State=ALLOCATED ThreadsPerCore=2 TmpDisk=0 Weight=1 Partitions=batch "
+    )
+    threads = threads_per_cpu(nodes([line], command=("scontrol",)))
+    job = replace(
+        JOB, name="sbatch", account="batch", nodes=("n1",), cpu_count=2, tres="cpu=2,mem=800M,node=1"
+    )
+    by_id, of_all = Holdings(COUNTS), Holdings(COUNTS)
+    by_id.learn((job,), {"7": record}, {}, threads)
+    of_all.learn((job,), {}, {"7": record}, threads)
+    for holding in (by_id.of(job), of_all.of(job)):
+        assert holding is not None
+        assert holding.held == {"n1": Resources.of({CPU: 2, MEMORY: 800})}

@@ -193,6 +193,9 @@ def test_a_job_that_uses_one_thread_of_each_core_needs_as_many_cores() -> None:
     assert size_and_nodes(asked(there[:2], one_thread, **wanted)) == (2, "s1 s2")
     assert size_and_nodes(asked(there[:2], told(tasks_per_core=1), **wanted)) == (2, "s1 s2")
     assert asked(there, one_thread, WHOLE_NODES, **wanted).eligible_nodes is None, "select/linear has threads"
+    cores_are_cpus = node("e1", core_count=8, threads_per_core=2, cpu_count=8, usable_cpu_count=8)
+    for found in (one_thread, told(tasks_per_core=1)):
+        assert size_and_nodes(asked((*there[:2], cores_are_cpus), found, **wanted)) == (1, "e1")
     options = submission(
         ["-N1", "-n8", "--ntasks-per-core=1", "--exclusive", "--mem=0"], PARTITIONS, NO_JOB_DEFAULTS
     )
