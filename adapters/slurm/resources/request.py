@@ -56,9 +56,9 @@ class NodeShape:
 
     cpus_per_core: int
     cores_per_unit: int
-    """1, or those of a socket: a job gets a multiple of it."""
-    socket_count: int
-    """Sockets over which the tasks of a job are spread, each of them given as a whole. 1: no such thing."""
+    """1, or those of a socket: a job gets a multiple of it. Slurm spreads its tasks over more sockets if they
+    are free, and needs no more.
+    """
 
 
 def request_of(job: RawJob, found: JobDetails | None, defaults: JobDefaults = NO_JOB_DEFAULTS) -> JobRequest:
@@ -167,7 +167,4 @@ def _cores(needed: int, tasks: int, request: JobRequest, shape: NodeShape, count
     per_core = 1 if counts.one_task_per_core else request.tasks_per_core
     if per_core:
         needed = max(needed, ceil(tasks / per_core))
-    units = ceil(needed / shape.cores_per_unit)
-    if shape.socket_count > 1:
-        units = max(units, min(tasks, shape.socket_count))
-    return units * shape.cores_per_unit
+    return ceil(needed / shape.cores_per_unit) * shape.cores_per_unit

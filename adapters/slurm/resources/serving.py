@@ -211,7 +211,6 @@ def _shape(one: RawNode, counts: Counting) -> NodeShape:
     return NodeShape(
         cpus_per_core=cpus_per_core(one),
         cores_per_unit=max(1, one.core_count // one.socket_count) if by_socket else 1,
-        socket_count=one.socket_count if by_socket else 1,
     )
 
 
