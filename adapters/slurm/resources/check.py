@@ -16,7 +16,7 @@ def check_sharing(survey: Survey, price: Price) -> list[Check]:
         why = printable(survey.settings.get("SelectType", "an unknown SelectType"))
         why = "every partition is exclusive" if counts.shares else why
         why = "jobs with different MCS labels share no node" if counts.by_label else why
-        return [ok("sharing", f"jobs get whole nodes: {why}")]
+        return [ok("sharing", f"jobs get whole nodes: {why}"), *_check_oversubscription(survey, "node")]
     gres = survey.settings.get("GresTypes", "").removeprefix("(null)")
     what = ("CPUs" if counts.cpus else "", "memory" if counts.memory else "", printable(gres))
     counted_by = ", ".join(part for part in what if part) or "nothing"
@@ -34,16 +34,23 @@ def check_sharing(survey: Survey, price: Price) -> list[Check]:
             "none: set DefMemPerCPU"
         )
         checks.append(warning("memory", text))
-    if over := sorted(one.name for one in survey.layout if one.oversubscribed and not one.exclusive):
-        text = (
-            f"partition {', '.join(over)} may give a CPU to several jobs at once (OverSubscribe): makeway "
-            "counts each CPU once, and may make more room than an urgent job needs"
-        )
-        checks.append(warning("oversubscription", text))
+    checks += _check_oversubscription(survey, "CPU")
     if price is Price.BILLING_WEIGHTS and not any(one.weights for one in survey.layout):
         text = "price: billing_weights, but no partition has TRESBillingWeights: the dominant share counts"
         checks.append(warning("price", text))
     return checks
+
+
+def _check_oversubscription(survey: Survey, unit: str) -> list[Check]:
+    """Whether a partition gives the same `unit` to several jobs."""
+    over = sorted(one.name for one in survey.layout if one.oversubscribed and not one.exclusive)
+    if not over:
+        return []
+    text = (
+        f"partition {', '.join(over)} may give a {unit} to several jobs at once (OverSubscribe): makeway "
+        f"counts each {unit} once, and may make more room than an urgent job needs"
+    )
+    return [warning("oversubscription", text)]
 
 
 def _without_default_memory(survey: Survey) -> list[str]:

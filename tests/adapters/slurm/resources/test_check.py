@@ -24,6 +24,16 @@ def test_whole_nodes_are_said_to_be_whole() -> None:
         assert (check.level, check.text) == (Level.OK, words)
 
 
+def test_whole_nodes_that_several_jobs_may_have_at_once_are_said_to_be_so() -> None:
+    """With `OverSubscribe=FORCE:2`, `scontrol show partitions` of 22.05 and 24.11 says so under select/linear
+    as well, and Slurm starts two jobs on each node.
+    """
+    layout = (replace(LAYOUT[1], oversubscribed=True),)
+    whole, warned = check_sharing(slurm({"SelectType": "select/linear"}, layout=layout), Price.DOMINANT_SHARE)
+    assert (whole.level, warned.level) == (Level.OK, Level.WARNING)
+    assert "counts each node once" in warned.text
+
+
 def test_a_default_of_the_partition_is_enough() -> None:
     own = replace(LAYOUT[1], default_memory=MemoryDefault(per_cpu=False, amount_mb=4000.0))
     survey = slurm({**SHARING, "DefMemPerCPU": "UNLIMITED"}, layout=(LAYOUT[0], own))
