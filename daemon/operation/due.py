@@ -11,7 +11,7 @@ from typing import assert_never
 from makeway.daemon.operation.fitness import hold_seen_s, may_take, over_since_s, saved_since
 from makeway.daemon.operation.handover import LOOK_AGAIN_S, next_look_s
 from makeway.daemon.operation.observation import Timeouts
-from makeway.daemon.operation.returns import about_to_start, method_of
+from makeway.daemon.operation.returns import about_to_start, method_of, starts_soon
 from makeway.daemon.operation.tasks import ENDED, planned_places, signal_of
 from makeway.policies.common.departures import pending_checkpoints
 from makeway.policies.common.losses import application_s, overdue_s
@@ -291,8 +291,11 @@ def _may_issue(
             # A lender that is not seen in front after a while is not waited for.
             ended_s = operation.ended_s if operation.ended_s is not None else operation.opened_s
             waited = cluster.now_s >= ended_s + timeouts.settle_s
-            return _lenders_served(operation, jobs, waited=waited) and (
-                waited or not any(about_to_start(task, cluster, jobs) for task in operation.tasks)
+            return _lenders_served(operation, jobs, waited=waited) and not any(
+                starts_soon(task, cluster, jobs, timeouts.settle_s)
+                if waited
+                else about_to_start(task, cluster, jobs)
+                for task in operation.tasks
             )
         case _:
             assert_never(action)

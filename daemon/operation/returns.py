@@ -146,6 +146,17 @@ def about_to_start(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> boo
     return lender.state is JobState.PENDING and (too_early or not lender.prioritised)
 
 
+def starts_soon(task: Task, cluster: Cluster, jobs: Mapping[str, Job], settle_s: float) -> bool:
+    """Whether a lender that is `about_to_start` was put first only now: makeway could not act before, such as
+    without its lease. One that was put first, and is not seen in front in the next snapshot, is none.
+    """
+    sent_s = task.issued_s
+    if sent_s is None or not about_to_start(task, cluster, jobs):
+        return False
+    unseen = sent_s >= cluster.now_s
+    return unseen or (jobs[task.action.job_id].prioritised and cluster.now_s < sent_s + settle_s)
+
+
 def _return_of(
     operation: Operation, task: Task, lender: Job, cluster: Cluster, reason: Reason
 ) -> Expand | Prioritise | None:
