@@ -13,6 +13,7 @@ from makeway.adapters.slurm.lease.check import check_lease
 from makeway.adapters.slurm.nodes.check import check_power_saving
 from makeway.adapters.slurm.parse import exact_release
 from makeway.adapters.slurm.partitions.check import check_meeting
+from makeway.adapters.slurm.partitions.order import check_order
 from makeway.adapters.slurm.partitions.preemption import preempt_for_urgent
 from makeway.adapters.slurm.resources.check import check_sharing
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
@@ -50,6 +51,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         check_power_saving(survey, section, context.start_within_s),
         check_rate(survey, context.poll_interval_s),
         check_priority(survey),
+        check_order(survey.settings, survey.release),
         *check_sharing(survey, section.price),
     ]
     return tuple(check for check in checks if check is not None)

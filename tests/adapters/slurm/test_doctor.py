@@ -296,6 +296,24 @@ def test_a_job_that_will_not_go_has_to_be_gone_within_the_margin() -> None:
     assert doctor.check_kill_wait(slurm({"KillWait": "31 sec"}), None) is None
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "priority", "release", "warned"),
+    [
+        ("sched/builtin", "priority/basic", (22, 5), True),
+        ("sched/builtin", "priority/multifactor", (22, 5), False),
+        ("sched/backfill", "priority/basic", (22, 5), False),
+        ("sched/builtin", "priority/basic", (24, 11), False),
+        ("sched/builtin", "priority/basic", (26, 5), False),
+    ],
+)
+def test_a_strict_order_keeps_urgent_jobs_from_their_holds(
+    scheduler: str, priority: str, release: tuple[int, int], *, warned: bool
+) -> None:
+    settings = {"SchedulerType": scheduler, "PriorityType": priority}
+    found = doctor.check_slurm(slurm(settings, release=release), SECTION, CONTEXT)
+    assert ("scheduler" in {check.name for check in found if check.level is Level.WARNING}) is warned
+
+
 def test_no_job_may_keep_others_from_starting_for_longer_than_the_margin() -> None:
     warned = {
         wait: doctor.check_complete_wait(slurm({"CompleteWait": wait}), 30.0) is not None
