@@ -11,11 +11,31 @@ from makeway.daemon.estimate.prices import with_class_reports, with_past_evictio
 from makeway.daemon.estimate.recent_losses import DAY_S, RecentLoss, totals
 from makeway.daemon.estimate.unsure_signals import without_signals
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.changed.resubmitted import resubmitted
 from makeway.daemon.operation.returns import leases
 from makeway.policies.contract import Policy
 from makeway.policies.model import VERBS, Cluster, Job, Operation, Phase, Verb, changed
 
 EVICTIONS_COUNTED_S = 3600.0
+
+
+def with_operations(seen: Cluster, journal: Journal, settings: LoopSettings) -> Cluster:
+    """The snapshot with the operations that are under way, as the last cycle left them, and the limits.
+
+    An operation whose urgent job was submitted again is for the new job from now on: that is written down
+    before anything is sent for it.
+    """
+    before = journal.open_operations()
+    if not before:
+        return seen
+    known = changed(seen, operations=before, limits=settings.limits)
+    if settings.mode is not Mode.ACT:
+        return known
+    after = resubmitted(before, known, journal.notices(), settings.timeouts)
+    for old, new in zip(before, after, strict=True):
+        if new is not old:
+            journal.save(new)
+    return known if after == before else changed(known, operations=after)
 
 
 def joined(

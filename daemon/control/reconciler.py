@@ -10,7 +10,7 @@ from typing import Any
 from makeway.adapters.protocol import Adapter, Unavailable, Unreadable
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import ActionReport, Executor
-from makeway.daemon.control.joining import joined
+from makeway.daemon.control.joining import joined, with_operations
 from makeway.daemon.control.opening import NOTHING_OPENED, Opening, open_clean_up, open_decided, pass_on
 from makeway.daemon.control.permission import ONLY_DAEMON, Permission
 from makeway.daemon.control.planner import Planning
@@ -134,8 +134,8 @@ class Reconciler:
     def _decide_and_act(self, seen: Cluster, read_began_s: float, snapshot_s: float) -> CycleReport:
         """The rest of a cycle, whose snapshot was begun at `read_began_s` and took `snapshot_s`."""
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
-        before = self._journal.open_operations()
-        known = changed(seen, operations=before, limits=self._present.limits) if before else seen
+        known = with_operations(seen, self._journal, self._present)
+        before = known.operations
         operations = tuple(self._advance(operation, known) for operation in before)
         operations = self._hand_over(operations, seen)
         if self._permission.begins and not self._settings.restoring:

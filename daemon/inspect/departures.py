@@ -19,6 +19,7 @@ from makeway.policies.model import (
     Progress,
     Rationale,
     Requeue,
+    Reserve,
     Shrink,
     Task,
 )
@@ -42,9 +43,11 @@ class DepartureFate(Enum):
 
 def decided_for(operation: Operation) -> frozenset[tuple[str, float]]:
     """What was allowed to open and to extend an operation: the job, or the announcement, and the time of each
-    decision. An announced job takes over the operation of its announcement.
+    decision. An announced job takes over the operation of its announcement, and a job that is submitted again
+    that of the one before.
     """
-    names = {operation.for_job_id}
+    holds = (task.action for task in operation.tasks if isinstance(task.action, Reserve))
+    names = {operation.for_job_id, *(hold.for_job_id for hold in holds)}
     if operation.notice is not None:
         names.add(operation.notice.notice_id)
     instants = {operation.opened_s, *(_planned_s(operation, task) for task in operation.tasks)}

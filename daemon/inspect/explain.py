@@ -194,13 +194,17 @@ def _explained(stored: StoredDecision, journal: Journal) -> list[ExplainedAction
 
 def _as_decided(sent: Action, decided: Action) -> Action:
     """The action that was sent, without what the daemon changes at sending: it adds the run that is meant, a
-    requeue may be repeated after a crash, and the grace of a late signal ends as planned.
+    requeue may be repeated after a crash, the grace of a late signal ends as planned, and the urgent job may
+    have been submitted again.
     """
+    if not isinstance(sent, Checkpoint | Requeue | Cancel | Shrink):
+        return sent
+    sent = replace(sent, run=None, for_job_id=decided.for_job_id)
     if isinstance(sent, Requeue):
-        return replace(sent, forgotten_run=None, run=None)
+        return replace(sent, forgotten_run=None)
     if isinstance(sent, Checkpoint) and isinstance(decided, Checkpoint):
-        return replace(sent, run=None, grace_s=decided.grace_s)
-    return replace(sent, run=None) if isinstance(sent, Checkpoint | Cancel | Shrink) else sent
+        return replace(sent, grace_s=decided.grace_s)
+    return sent
 
 
 def _outcome(action: Action, stored: StoredDecision, journal: Journal, *, allowed: bool) -> str:

@@ -206,10 +206,10 @@ def passed_on(
     for operation in operations:
         if not _may_be_passed_on(operation, cluster, timeouts):
             continue
-        if not any(_follows(job, operation, timeouts) for job in cluster.waiting_urgent_jobs()):
+        if not any(follows(job, operation, timeouts) for job in cluster.waiting_urgent_jobs()):
             continue
         job = _next_job(operation, changed(cluster, operations=tuple(present.values())), timeouts)
-        if job is None or not _has_room(operation, job, cluster):
+        if job is None or not has_room(operation, job, cluster):
             continue
         one = PassedOn(
             closed=_closed(operation, cluster.now_s),
@@ -234,7 +234,7 @@ def next_look_s(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> f
         job.waits_for_another and _is_alike(job, operation) for job in cluster.waiting_urgent_jobs()
     ):
         look_s = cluster.now_s + LOOK_AGAIN_S
-    elif since_s < timeouts.linger_s and not _could_start(cluster):
+    elif since_s < timeouts.linger_s and not startable(cluster):
         look_s = operation.ended_s + timeouts.linger_s
     else:
         return None
@@ -277,11 +277,11 @@ def _next_job(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Job
     """The next job that could start now, and that no operation is for; tasks of the array come first. None:
     there is none.
     """
-    waiting = (job for job in _could_start(cluster) if _follows(job, operation, timeouts))
-    return min(waiting, key=lambda job: _turn(job, operation), default=None)
+    waiting = (job for job in startable(cluster) if follows(job, operation, timeouts))
+    return min(waiting, key=lambda job: turn(job, operation), default=None)
 
 
-def _could_start(cluster: Cluster) -> list[Job]:
+def startable(cluster: Cluster) -> list[Job]:
     """The waiting urgent jobs that lack nothing but nodes, and that no operation is for."""
     lacking = held_up(cluster)
     served = {one.for_job_id for one in cluster.operations if one.phase is not Phase.CLOSED}
@@ -294,7 +294,7 @@ def _could_start(cluster: Cluster) -> list[Job]:
     ]
 
 
-def _follows(job: Job, operation: Operation, timeouts: Timeouts) -> bool:
+def follows(job: Job, operation: Operation, timeouts: Timeouts) -> bool:
     """Whether a waiting urgent job may have the nodes: it is a task of the same array, or could not start
     before the job of the operation had its nodes. With `linger_s`, that may also be because it was submitted
     later.
@@ -320,12 +320,13 @@ def _is_alike(job: Job, operation: Operation) -> bool:
     )
 
 
-def _turn(job: Job, operation: Operation) -> tuple[bool, float, int, str]:
+def turn(job: Job, operation: Operation) -> tuple[bool, float, int, str]:
+    """Sorts the jobs that may have the nodes of an operation: tasks of its array first."""
     # Of two ids of one array, the longer one has the higher number.
     return not _is_of_array(job, operation), job.submit_s, len(job.job_id), job.job_id
 
 
-def _has_room(operation: Operation, job: Job, cluster: Cluster) -> bool:
+def has_room(operation: Operation, job: Job, cluster: Cluster) -> bool:
     """Whether the job could run on the nodes of the hold."""
     for_it = replace(operation, for_job_id=job.job_id)
     return len(operation.nodes) - shortfall_set(for_it, cluster).bit_count() >= job.node_count
@@ -341,6 +342,27 @@ def _closed(operation: Operation, now_s: float) -> Operation:
     return replace(operation, phase=Phase.CLOSED, outcome=outcome, tasks=tasks)
 
 
+def hold_for(
+    operation: Operation, job: Job, cluster: Cluster, *, waits_s: float, own_reservation: str | None
+) -> Reserve:
+    """The hold of an operation, made for another job, which may wait in it for `waits_s`. `own_reservation`:
+    see `Reserve`.
+    """
+    duration_s = min(job.walltime_s, LONGEST_S) + waits_s + SPARE_S
+    return Reserve(
+        job_id=job.job_id,
+        for_job_id=job.job_id,
+        policy=operation.policy,
+        reason=Reason.URGENT_FITS,
+        reservation=operation.reservation,
+        nodes=operation.nodes,
+        duration_s=duration_s,
+        kind=operation.kind,
+        until_s=site_begins_s(cluster, operation.nodes, cluster.now_s + duration_s),
+        own_reservation=own_reservation,
+    )
+
+
 def _opened(
     operation: Operation, job: Job, cluster: Cluster, timeouts: Timeouts, operation_id: str
 ) -> Operation:
@@ -349,20 +371,10 @@ def _opened(
     It counts as opened when the first one was. Its time to start begins now: until now, the limit of the
     array or the earlier job held it up. What was taken keeps the names of those that it was taken for.
     """
-    own = cluster.own_reservation(job)
+    its = operation.own_reservation if _is_of_array(job, operation) else None
+    own = cluster.own_reservation(job) or its
     within_s = START_WITHIN_S if job.start_within_s is None else job.start_within_s
-    duration_s = min(job.walltime_s, LONGEST_S) + timeouts.give_up_after_s + SPARE_S
-    hold = Reserve(
-        job_id=job.job_id,
-        for_job_id=job.job_id,
-        policy=operation.policy,
-        reason=Reason.URGENT_FITS,
-        reservation=operation.reservation,
-        nodes=operation.nodes,
-        duration_s=duration_s,
-        until_s=site_begins_s(cluster, operation.nodes, cluster.now_s + duration_s),
-        own_reservation=own or (operation.own_reservation if _is_of_array(job, operation) else None),
-    )
+    hold = hold_for(operation, job, cluster, waits_s=timeouts.give_up_after_s, own_reservation=own)
     taken = tuple(
         task
         for task in operation.tasks

@@ -29,6 +29,7 @@ class PlannedTroubles(TwoDaemons):
             TroubleKind.MAINTENANCE: self._maintenance,
             TroubleKind.HOLDS: self._held,
             TroubleKind.CANCELS: self._cancels,
+            TroubleKind.RESUBMITS: self._cancels,
             TroubleKind.STAYS: self._stays,
             TroubleKind.NO_SHOW: self._no_show,
             TroubleKind.SECOND_DAEMON: self._another_daemon,

@@ -53,6 +53,7 @@ class TroubleKind(StrEnum):
     # Users
     HOLDS = "holds"  # the user of the job `subject` holds it while it waits, and releases it at the end
     CANCELS = "cancels"  # the user cancels the job `subject`
+    RESUBMITS = "resubmits"  # the user cancels the urgent job `subject`, and submits it again soon
     NO_SHOW = "no_show"  # a user announces a job of `amount` nodes that never comes
     IGNORES = "ignores"  # signals to the job `subject` have no effect
     STAYS = "stays"  # from now on the job `subject` may not be made to leave

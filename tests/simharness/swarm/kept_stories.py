@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from makeway.simharness.swarm.drawing import draw
 from makeway.simharness.swarm.story import CHANGES, Story, TroubleKind
 
-_LATER = (TroubleKind.ASLEEP, TroubleKind.STAYS)
+_LATER = (TroubleKind.ASLEEP, TroubleKind.STAYS, TroubleKind.RESUBMITS)
 """Kinds that came after every story that does not name them."""
 
 
@@ -42,6 +42,8 @@ class KeptStory:
 
 ALL = tuple(kind for kind in TroubleKind if kind not in _LATER)
 """All kinds of trouble, those that a story drew at first and those that came later, but not the latest."""
+ALL_BUT_RESUBMITS = tuple(kind for kind in TroubleKind if kind is not TroubleKind.RESUBMITS)
+"""For the stories that were drawn before there was that kind, with all others."""
 ALL_BUT_CHANGES = tuple(kind for kind in ALL if kind not in CHANGES)
 """For the stories that were drawn before urgent jobs were changed."""
 ALL_BUT_REQUEUES_LOST = tuple(kind for kind in ALL_BUT_CHANGES if kind is not TroubleKind.REQUEUES_LOST)
@@ -50,7 +52,7 @@ KEPT_STORIES = (
     KeptStory(
         seed=281001253,
         policy="n-spaa",
-        troubles=tuple(TroubleKind),
+        troubles=ALL_BUT_RESUBMITS,
         switches=True,
         components=True,
         law="restored",

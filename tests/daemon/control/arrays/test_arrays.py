@@ -131,15 +131,15 @@ def test_a_task_that_no_snapshot_shows_running_is_followed_by_the_next() -> None
     assert counted(slurm, "requeue") == 1
 
 
-def test_a_task_that_is_cancelled_while_jobs_leave_for_it_gives_back() -> None:
-    """The nodes are not free yet: the next task is decided on by itself."""
+def test_a_task_that_is_cancelled_while_jobs_leave_for_it_is_followed_by_the_next() -> None:
     slurm, journal = ArrayCluster(), Journal(None)
     loop = daemon(slurm, journal)
     loop.reconcile()
     slurm.end(FIRST)
-    loop.reconcile()
-    assert counted(slurm, "requeue") == 0
-    assert ("release", "mw_7_0") in slurm.calls
+    goes_on(slurm, loop)
+    assert slurm.runs(SECOND)
+    assert counted(slurm, "requeue") == 1
+    assert counted(slurm, "release") == 0
 
 
 def rest_is_held(slurm: ArrayCluster) -> None:

@@ -1,0 +1,1 @@
+"""What is drawn for random stories besides their troubles."""
