@@ -48,7 +48,7 @@ class Timeouts:
     """Until what the cluster refused is decided again: not again on the same state."""
     pass_on_s: float = 14_400.0
     """Since the first task of an array was served: how long further tasks get its nodes, one after another,
-    before the lenders do. 0: never."""
+    before the lenders do. The same for a job that is submitted again while others leave for it. 0: never."""
     linger_s: float = 0.0
     """After the end of an urgent job: how long its nodes stay held for the next job of its user, as long as
     no urgent job waits without room. 0: not at all."""

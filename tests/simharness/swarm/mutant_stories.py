@@ -50,6 +50,21 @@ NEVER_COMES = Story(
         Trouble(kind=TroubleKind.NO_SHOW, at_s=at_s, lasts_s=600.0, amount=1.0) for at_s in (900.0, 5400.0)
     ),
 )
+SUBMITTED_AGAIN = Story(
+    seed=0,
+    policy="eviction",
+    node_count=2,
+    jobs=(
+        SimJob("1", 0.0, 9000.0, 9000.0, 2, user="batch", save_s=200.0),
+        *(
+            SimJob(job_id, at_s, 60.0, 60.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=600.0)
+            for job_id, at_s in (("u", 600.0), ("ua", 653.0))
+        ),
+    ),
+    troubles=(Trouble(kind=TroubleKind.RESUBMITS, at_s=652.0, subject="u"),),
+    poll_interval_s=10.0,
+)
+"""The batch job saves its work for the urgent job when that is cancelled and submitted again."""
 SILENT_NODES = Story(
     seed=0,
     policy="eviction",

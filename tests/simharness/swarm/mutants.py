@@ -1,22 +1,19 @@
 """The daemon without one of its cares: each law has a mutant that breaks it."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-import pytest
 
 from makeway.daemon.control import reconciler, sending
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
 from makeway.daemon.operation import due, fitness, observation, orphans, signal_deaths, transitions
-from makeway.daemon.operation.changed import protected
+from makeway.daemon.operation.changed import protected, resubmitted
 from makeway.daemon.operation.giving_back import give_back as gives_back
 from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.kept.lost_holds import LostHolds
 from makeway.daemon.operation.observation import Timeouts
-from makeway.daemon.operation.tasks import to_do_again
+from makeway.daemon.operation.tasks import ENDED, to_do_again
 from makeway.policies.common import proposals, victims
 from makeway.policies.gate import arbiter
 from makeway.policies.model import (
@@ -34,9 +31,9 @@ from makeway.policies.model import (
 )
 from makeway.simharness.engine import commands
 from makeway.simharness.swarm import daemons
-from makeway.simharness.swarm.drawing import POLICIES, draw
 from makeway.simharness.swarm.law import Law
-from makeway.simharness.swarm.story import Story, TroubleKind
+from makeway.simharness.swarm.story import TroubleKind
+from tests.simharness.swarm.mutant import Mutant, Patch
 from tests.simharness.swarm.mutant_stories import (
     COSTLY_USER,
     LATE_REQUEUES,
@@ -46,35 +43,8 @@ from tests.simharness.swarm.mutant_stories import (
     NEVER_COMES,
     PROTECTED_JOB,
     SILENT_NODES,
+    SUBMITTED_AGAIN,
 )
-
-STORIES = 300
-"""How many stories may be told until a mutant is found."""
-Patch = pytest.MonkeyPatch
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mutant:
-    """Code without one of its cares."""
-
-    name: str
-    law: Law
-    make: Callable[[Patch], None]
-    troubles: tuple[TroubleKind, ...] = tuple(TroubleKind)
-    policies: tuple[str, ...] = POLICIES
-    first_seed: int = 0
-    """Where the search begins: at a story that finds it soon."""
-    components: bool = True
-    """Whether urgent jobs of the stories may be heterogeneous."""
-    story: Story | None = None
-    """Told with one seed after another. None: stories that are drawn."""
-
-    def stories(self) -> Iterator[Story]:
-        for seed in range(self.first_seed, self.first_seed + STORIES):
-            if self.story is None:
-                yield draw(seed, policies=self.policies, kinds=self.troubles, components=self.components)
-            else:
-                yield replace(self.story, seed=seed)
 
 
 def no_wait_for_the_hold(patch: Patch) -> None:
@@ -177,6 +147,16 @@ def unanswered_signals_are_sent_again(patch: Patch) -> None:
 
 def protected_jobs_count(patch: Patch) -> None:
     patch.setattr(fitness, "protected_since", lambda *_: {})
+
+
+def who_was_asked_is_asked_again(patch: Patch) -> None:
+    def as_new(task: Task, job: Job) -> Task:
+        if task.progress in ENDED:
+            return task
+        action = replace(task.action, for_job_id=job.job_id)
+        return replace(task, action=action, progress=Progress.PLANNED, issued_s=None)
+
+    patch.setattr(resubmitted, "_renamed", as_new)
 
 
 def silent_nodes_count_as_up(patch: Patch) -> None:
@@ -322,6 +302,12 @@ MUTANTS = (
         policies=("eviction",),
         first_seed=46,
         components=False,
+    ),
+    Mutant(
+        name="who was asked to save is asked again",
+        law=Law.SECOND_SIGNAL,
+        make=who_was_asked_is_asked_again,
+        story=SUBMITTED_AGAIN,
     ),
     Mutant(
         name="silent nodes count as up", law=Law.IN_VAIN, make=silent_nodes_count_as_up, story=SILENT_NODES

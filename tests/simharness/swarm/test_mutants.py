@@ -10,6 +10,7 @@ import pytest
 from makeway.simharness.swarm import laws, telling
 from makeway.simharness.swarm.law import Law, Violation
 from makeway.simharness.swarm.story import Story
+from tests.simharness.swarm.mutant import STORIES, Mutant, Patch
 from tests.simharness.swarm.mutant_stories import (
     COSTLY_USER,
     LOST_HOLD,
@@ -18,8 +19,9 @@ from tests.simharness.swarm.mutant_stories import (
     NEVER_COMES,
     PROTECTED_JOB,
     SILENT_NODES,
+    SUBMITTED_AGAIN,
 )
-from tests.simharness.swarm.mutants import MUTANTS, STORIES, Mutant, Patch
+from tests.simharness.swarm.mutants import MUTANTS
 
 
 class Found(BaseException):
@@ -37,6 +39,7 @@ def test_every_law_has_a_mutant() -> None:
         (NEVER_COMES, Law.NO_SHOW),
         (LOST_LEASE, Law.ONE_LEADER),
         (SILENT_NODES, Law.IN_VAIN),
+        (SUBMITTED_AGAIN, Law.SECOND_SIGNAL),
         (PROTECTED_JOB, Law.IN_VAIN),
         (LOST_HOLD, Law.LEFT_BEHIND),
         (LOST_HOLD_AND_JOURNAL, Law.LEFT_BEHIND),

@@ -2,7 +2,6 @@
 for the first one leave for the second one.
 """
 
-from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import count
@@ -10,101 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from makeway.daemon.config.mode import Mode
-from makeway.daemon.control.permission import Permission
-from makeway.daemon.control.reconciler import Reconciler
-from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.inspect.explain import explain
 from makeway.daemon.journal.store import Journal
-from makeway.daemon.leader.pause import Pause
-from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import (
-    CPU,
-    CheckpointSpec,
-    Job,
-    JobKind,
     Limits,
     Node,
     NodeState,
-    Notice,
     Phase,
-    Reservation,
-    Resources,
 )
-from makeway.policies.registry import find
 from makeway.simharness.swarm.journal import Killed, MortalJournal
-from tests.builders import node_names, pending, running
-from tests.daemon.control.arrays.array_cluster import ArrayCluster
-
-FIRST, SECOND = "11", "12"
-SPEC = CheckpointSpec(system_s=20.0, grace_s=60.0)
-ACTS = LoopSettings(mode=Mode.ACT, limits=Limits(min_runtime_s=0.0, min_progress_s=0.0))
-NOW_S = 1000.0
-
-
-def lender(job_id: str, nodes: tuple[str, ...], start_s: float) -> Job:
-    return running(job_id, nodes, start_s=start_s, checkpoint=SPEC)
-
-
-class FourNodes(ArrayCluster):
-    """Two jobs of two nodes, which save their work at a signal. Of the two, `v` costs less."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            lender("v", node_names(2), 500.0), lender("w", node_names(2, first=3), 400.0), tasks=()
-        )
-
-    def submit(self, job_id: str, node_count: int = 2) -> None:
-        """A user submits an urgent job."""
-        job = pending(job_id, node_count, kind=JobKind.ON_DEMAND, submit_s=self.view.now_s)
-        self.view = replace(self.view, jobs=(*self.view.jobs, replace(job, start_within_s=300.0)))
-
-    def cancel(self, job_id: str) -> None:
-        self.view = replace(self.view, jobs=tuple(one for one in self.view.jobs if one.job_id != job_id))
-
-    def saves(self, job_id: str) -> None:
-        """The job has saved its work now."""
-        self.put(replace(self.job(job_id), last_checkpoint_s=self.view.now_s))
-
-    def sent(self, *verbs: str) -> list[tuple[str, str, str]]:
-        """The commands of these kinds: each with its job, and the urgent job."""
-        actions = [action for action in self.actions if action.verb in verbs]
-        return [(action.verb, action.job_id, action.for_job_id) for action in actions]
-
-
-def daemon(
-    slurm: FourNodes, journal: Journal, settings: LoopSettings = ACTS, policy: str = "eviction"
-) -> Reconciler:
-    found = find(policy)
-    return Reconciler(
-        slurm,
-        journal,
-        found,
-        found.config_type(),
-        settings,
-        now=lambda: slurm.view.now_s,
-        permission=Permission(pause=Pause(journal)),
-    )
-
-
-def signalled(
-    settings: LoopSettings = ACTS, *, node_count: int = 2, journal: Journal | None = None
-) -> tuple[FourNodes, Journal, Reconciler]:
-    """The first urgent job waits in its hold, and `v` was asked to save its work for it."""
-    slurm, journal = FourNodes(), journal or Journal(None)
-    loop = daemon(slurm, journal, settings)
-    slurm.submit(FIRST, node_count)
-    for _ in range(3):
-        loop.reconcile()
-        slurm.settle(2.0)
-    assert ("checkpoint", "v", FIRST) in slurm.sent("checkpoint")
-    return slurm, journal, loop
-
-
-def goes_on(slurm: FourNodes, loop: Reconciler, cycles: int = 4) -> None:
-    for _ in range(cycles):
-        loop.reconcile()
-        slurm.settle(2.0)
+from tests.builders import node_names, running
+from tests.daemon.control.arrays.resubmission import (
+    ACTS,
+    FIRST,
+    SECOND,
+    FourNodes,
+    daemon,
+    goes_on,
+    signalled,
+)
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["one daemon", "a new daemon"])
@@ -206,120 +129,6 @@ def test_it_may_be_submitted_again_several_times() -> None:
     assert len(slurm.sent("checkpoint")) == 1
 
 
-def other_user(job: Job) -> Job:
-    return replace(job, user="somebody")
-
-
-def lacks_a_licence(job: Job) -> Job:
-    return replace(job, blocked_by="a licence")
-
-
-def starts_later(job: Job) -> Job:
-    return replace(job, eligible_s=5000.0)
-
-
-def is_in_a_hurry(job: Job) -> Job:
-    return replace(job, start_within_s=10.0)
-
-
-def larger(job: Job) -> Job:
-    return replace(job, node_count=3)
-
-
-def shares(job: Job) -> Job:
-    return replace(job, demand=Resources.of({CPU: 1}))
-
-
-def component(job: Job) -> Job:
-    return replace(job, het_job_id=SECOND)
-
-
-def other_nodes(job: Job) -> Job:
-    return replace(job, eligible_nodes=frozenset({"n3", "n4"}))
-
-
-def waited_before(job: Job) -> Job:
-    return replace(job, submit_s=900.0)
-
-
-def not_urgent(job: Job) -> Job:
-    return replace(job, kind=JobKind.RIGID)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        other_user,
-        lacks_a_licence,
-        starts_later,
-        is_in_a_hurry,
-        larger,
-        shares,
-        component,
-        other_nodes,
-        waited_before,
-        not_urgent,
-    ],
-)
-def test_another_job_is_decided_on_by_itself(change: Callable[[Job], Job]) -> None:
-    slurm, journal, loop = signalled()
-    slurm.cancel(FIRST)
-    slurm.submit(SECOND)
-    slurm.put(change(slurm.job(SECOND)))
-    loop.reconcile()
-    assert journal.open_operations()[0].for_job_id == FIRST
-    assert slurm.sent("release") == [("release", FIRST, FIRST)]
-
-
-def test_one_that_finds_free_nodes_needs_no_job_to_leave() -> None:
-    slurm, _, loop = signalled()
-    slurm.cancel(FIRST)
-    slurm.cancel("w")
-    slurm.submit(SECOND)
-    goes_on(slurm, loop)
-    assert slurm.runs(SECOND)
-    assert slurm.runs("v")
-    assert slurm.sent("requeue") == []
-
-
-def test_one_that_was_submitted_for_an_announcement_comes_for_that() -> None:
-    slurm, journal, loop = signalled()
-    notice = Notice(
-        notice_id="notice-1",
-        node_count=2,
-        walltime_s=3600.0,
-        expected_s=NOW_S + 10.0,
-        announced_s=NOW_S,
-        user="user",
-    )
-    journal.add_notice(notice)
-    slurm.cancel(FIRST)
-    slurm.submit(SECOND)
-    loop.reconcile()
-    assert [one.job_id for one in journal.notices()] == [SECOND]
-    assert slurm.sent("release") == [("release", FIRST, FIRST)]
-
-
-@pytest.mark.parametrize("pass_on_s", [0.0, 5.0])
-def test_it_can_be_turned_off(pass_on_s: float) -> None:
-    slurm, _, loop = signalled(replace(ACTS, timeouts=Timeouts(pass_on_s=pass_on_s)))
-    slurm.cancel(FIRST)
-    slurm.submit(SECOND)
-    loop.reconcile()
-    assert slurm.sent("release") == [("release", FIRST, FIRST)]
-
-
-def test_while_makeway_is_paused_what_is_held_goes_back() -> None:
-    slurm, journal, _ = signalled()
-    Pause(journal).set(on=True)
-    slurm.cancel(FIRST)
-    slurm.submit(SECOND)
-    goes_on(slurm, daemon(slurm, journal))
-    assert slurm.sent("release") == [("release", FIRST, FIRST)]
-    assert slurm.job(SECOND).reservation is None
-    assert journal.open_operations() == ()
-
-
 def test_a_hold_that_the_cluster_has_removed_is_made_for_the_new_job() -> None:
     slurm, _, loop = signalled()
     slurm.cancel(FIRST)
@@ -345,25 +154,6 @@ def test_nothing_is_taken_before_the_hold_of_the_new_job_is_seen() -> None:
     slurm.put(replace(slurm.job(SECOND), reservation=f"mw_{FIRST}"))
     loop.reconcile()
     assert slurm.sent("requeue") == [("requeue", "v", SECOND)]
-
-
-def test_the_reservation_that_the_first_job_was_submitted_with_stays_the_first_one_s() -> None:
-    slurm, journal = FourNodes(), Journal(None)
-    loop = daemon(slurm, journal)
-    course = Reservation(name="course", nodes=(), start_s=0.0, end_s=1e6)
-    slurm.view = replace(slurm.view, reservations=(course,))
-    slurm.submit(FIRST)
-    slurm.put(replace(slurm.job(FIRST), reservation="course"))
-    for _ in range(3):
-        loop.reconcile()
-        slurm.settle(2.0)
-    (operation,) = journal.open_operations()
-    assert operation.own_reservation == "course"
-    slurm.cancel(FIRST)
-    slurm.submit(SECOND)
-    loop.reconcile()
-    assert journal.open_operations()[0].for_job_id == FIRST
-    assert ("release", FIRST, FIRST) in slurm.sent("release")
 
 
 def test_what_the_first_job_cost_counts_for_the_second() -> None:
