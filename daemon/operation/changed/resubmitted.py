@@ -16,6 +16,7 @@ from makeway.daemon.operation.due import hold_refused_s
 from makeway.daemon.operation.handover import follows, has_room, hold_for, startable, turn
 from makeway.daemon.operation.observation import Timeouts, observe_all
 from makeway.daemon.operation.tasks import ENDED, is_eviction, open_evictions
+from makeway.policies.common.holds import eligible_set
 from makeway.policies.common.notices import arrivals
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.model import (
@@ -94,8 +95,17 @@ def _replaces(job: Job, operation: Operation, cluster: Cluster, timeouts: Timeou
         and operation.own_reservation in (None, cluster.own_reservation(job))
         and has_room(operation, job, cluster)
         and _leave_in_time(operation, job)
-        and len(cluster.free_nodes(job.eligible_nodes, job.demand)) < job.node_count
+        and not _finds_free_nodes(job, cluster)
     )
+
+
+def _finds_free_nodes(job: Job, cluster: Cluster) -> bool:
+    """Whether enough nodes are free for a job, are awake in time, and are not needed by the site before the
+    job would end.
+    """
+    sets, left_s = cluster.node_sets(), max(0.0, _deadline_s(job) - cluster.now_s)
+    free = sets.of_new(cluster.free_nodes(job.eligible_nodes, job.demand)) & eligible_set(job, cluster)
+    return (free & ~sets.asleep_for(left_s)).bit_count() >= job.node_count
 
 
 def _some_leave(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:

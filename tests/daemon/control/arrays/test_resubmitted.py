@@ -183,6 +183,7 @@ def test_what_the_first_job_cost_counts_for_the_second() -> None:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_daemon_that_dies_at_any_write_asks_no_other_job(tmp_path: Path, after: bool) -> None:
     """The next one finds the first job gone and the second one there, whatever was written down."""
+    number = 0
     for number in count(1):
         path = tmp_path / f"{number}.sqlite"
         journal = MortalJournal(path, lambda: False)

@@ -19,6 +19,7 @@ from makeway.policies.model import (
     OperationKind,
     Phase,
     Progress,
+    Reservation,
     Reserve,
     Resources,
     Task,
@@ -171,6 +172,34 @@ def test_a_cluster_that_reports_submissions_in_whole_seconds() -> None:
     operation = replace(signalled(), opened_s=999.9)
     assert taken_over(operation, SAVING, replace(SECOND, submit_s=999.0))[0].for_job_id == "w"
     assert taken_over(operation, SAVING, replace(SECOND, submit_s=998.0))[0].for_job_id == "u"
+
+
+def as_it_is(view: Cluster) -> Cluster:
+    return view
+
+
+def asleep(view: Cluster) -> Cluster:
+    nodes = (replace(node, wake_s=0.0 if node.name in NODES else 2000.0) for node in view.nodes)
+    return replace(view, nodes=tuple(nodes))
+
+
+def needed_by_the_site(view: Cluster) -> Cluster:
+    site = Reservation(name="site", nodes=("n8",), start_s=NOW_S + 100.0, end_s=1e6)
+    return replace(view, reservations=(*view.reservations, site))
+
+
+@pytest.mark.parametrize(
+    ("change", "follows"), [(as_it_is, False), (asleep, True), (needed_by_the_site, True)]
+)
+def test_a_job_that_finds_free_nodes_in_time_does_not_follow(
+    change: Callable[[Cluster], Cluster], follows: bool
+) -> None:
+    """Four more nodes are free."""
+    operation = signalled()
+    view = seen(SAVING, SECOND, operation=operation)
+    view = change(replace(view, nodes=cluster(8).nodes))
+    (found,) = resubmitted((operation,), view, (), PATIENCE)
+    assert found.for_job_id == ("w" if follows else "u")
 
 
 HALF = Resources.of({CPU: 4})
