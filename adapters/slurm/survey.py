@@ -28,6 +28,7 @@ from makeway.adapters.slurm.errors import refusal
 from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.accounts import with_accounts_below
 from makeway.adapters.slurm.partitions.check import nodes_of_partitions
 from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
@@ -160,6 +161,7 @@ def survey(
     partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
     lines = partitions.stdout.splitlines()
     layout = parse_cluster.partitions(lines, command=partitions.argv)
+    rules = PartitionRules.of(with_accounts_below(layout, {}, release))
     return Survey(
         settings=told,
         version=told["SLURM_VERSION"],
@@ -170,7 +172,7 @@ def survey(
         partitions=open_partitions(partitions.stdout),
         layout=layout,
         partition_nodes=nodes_of_partitions(lines),
-        counts=count(_jobs(runner, settings, release), settings.classes, PartitionRules.of(layout)),
+        counts=count(_jobs(runner, settings, release), settings.classes, rules),
         qos=known.qos,
         accounts=known.accounts,
         users=known.users,

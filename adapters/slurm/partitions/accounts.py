@@ -26,6 +26,7 @@ def with_accounts_below(
         release: year and month of the Slurm release.
     """
     expanded = partial(with_those_below, parents=parents, release=release)
+    placed = None if release < _BY_HIERARCHY else _placed(parents)
     return tuple(
         replace(
             one,
@@ -33,10 +34,17 @@ def with_accounts_below(
                 one.admission,
                 allowed_accounts=expanded(one.admission.allowed_accounts),
                 denied_accounts=expanded(one.admission.denied_accounts),
+                placed=placed if one.admission.names_accounts else None,
             ),
         )
         for one in partitions
     )
+
+
+def _placed(parents: Mapping[str, str]) -> frozenset[str]:
+    """The accounts of which all above them are known."""
+    known = parents.keys()
+    return frozenset(name for name in parents if known >= set(accounts_above(name, parents)))
 
 
 def with_those_below(names: str, parents: Mapping[str, str], release: tuple[int, int]) -> str:

@@ -29,6 +29,14 @@ class TakenJobs:
     """The least number of nodes of a job (MinNodes)."""
     memory_max_mb: float | None = None
     """How much memory a job may have of each node (MaxMemPerNode). None: all."""
+    placed: frozenset[str] | None = None
+    """The accounts of which all above them are known, where an allowed account stands for those below it.
+    None: that makes no difference."""
+
+    @property
+    def names_accounts(self) -> bool:
+        """Whether it takes the jobs of certain accounts alone."""
+        return _ALL not in self.allowed_accounts.split(",")
 
     def takes(self, *, account: str, qos: str, user_id: str) -> bool:
         """Whether it takes the jobs of an account and a user. `qos`: theirs, several divided by commas."""
@@ -37,6 +45,12 @@ class TakenJobs:
             and any(admits({name}, self.allowed_qos, self.denied_qos) for name in qos.split(","))
             and (not self.root_only or user_id == "0")
         )
+
+    def may_take(self, *, account: str, qos: str, user_id: str) -> bool:
+        """The same, but an account may be below an allowed one as long as not all above it are known."""
+        if self.placed is not None and account not in self.placed:
+            account = self.allowed_accounts.partition(",")[0]
+        return self.takes(account=account, qos=qos, user_id=user_id)
 
 
 ANYBODY = TakenJobs()

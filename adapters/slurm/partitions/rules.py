@@ -4,9 +4,9 @@ Reference: 22.05, 24.11 as tried. A running job goes on in a partition that is m
     requeue is accepted, and then it waits until an administrator opens the partition (PartitionDown,
     PartitionInactive); in one that is INACTIVE its begin time cannot be changed either. In one that is
     DRAIN it starts again. It also waits in one that by now takes no job of its size (MaxNodes, MinNodes:
-    PartitionNodeLimit) or of its account (AllowAccounts; without accounting only on 22.05). A job that was
-    submitted to several partitions waits for all of them again, but while it runs Slurm names only the one
-    where it runs.
+    PartitionNodeLimit) or of its account (AllowAccounts; without accounting only on 22.05). One that allows
+    an account takes those below it, too (24.11, 26.05). A job that was submitted to several partitions waits
+    for all of them again, but while it runs Slurm names only the one where it runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -54,7 +54,7 @@ class PartitionRules:
         if one is None:
             return name not in self.closed
         known = bool(raw.account and raw.qos)
-        takes = not known or one.admission.takes(account=raw.account, qos=raw.qos, user_id=raw.user_id)
+        takes = not known or one.admission.may_take(account=raw.account, qos=raw.qos, user_id=raw.user_id)
         return takes and one.admits(None, raw.node_count) and raw.node_count >= one.admission.node_count_min
 
     def overtime_of(self, raw: RawJob) -> float:

@@ -9,6 +9,7 @@ from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm import parse_cluster
 from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse_cluster import RawPartition
+from makeway.adapters.slurm.partitions.accounts import with_accounts_below
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.partitions.times import NO_TIMES, PartitionTimes
 from makeway.adapters.slurm.survey import count
@@ -94,6 +95,33 @@ def test_a_job_that_its_partition_takes_no_more_does_not_start_again(
     rules = PartitionRules.of(parse_cluster.partitions([f"PartitionName=up State=UP {words}"], command=()))
     job = replace(RUNNING, partitions=("up",), account=account, qos="normal", node_count=2, limit_s=3600.0)
     assert goes_back(job, rules) is starts
+
+
+@pytest.mark.parametrize(
+    ("words", "parents", "release", "starts"),
+    [
+        ("AllowAccounts=science", {"science": "root", "saving": "science", "root": ""}, (24, 11), True),
+        ("AllowAccounts=physics", {"science": "root", "saving": "science", "root": ""}, (24, 11), False),
+        ("AllowAccounts=physics", {}, (24, 11), True),
+        ("AllowAccounts=physics", {"saving": "science"}, (24, 11), True),
+        ("AllowAccounts=physics", {}, (22, 5), False),
+        ("DenyAccounts=saving", {}, (24, 11), False),
+        ("AllowAccounts=physics AllowQos=urgent", {}, (24, 11), False),
+    ],
+)
+def test_an_account_may_be_below_an_allowed_one_as_long_as_not_all_above_it_are_known(
+    words: str, parents: dict[str, str], release: tuple[int, int], starts: bool
+) -> None:
+    """makeway reads accounts only for urgent jobs, and only where limits are enforced."""
+    partitions = parse_cluster.partitions([f"PartitionName=up State=UP {words}"], command=())
+    rules = PartitionRules.of(with_accounts_below(partitions, parents, release))
+    assert goes_back(replace(RUNNING, partitions=("up",), account="saving", qos="normal"), rules) is starts
+
+
+def test_a_job_of_an_account_below_the_one_that_its_partition_allows_may_leave() -> None:
+    slurm = FakeSlurm(ROW | {"Account": "saving", "QOS": "normal"})
+    slurm.change = shown("PartitionName=batch State=UP AllowAccounts=science")
+    assert [job.preemptible for job in adapter_of(slurm).snapshot().jobs] == [True]
 
 
 def test_those_that_are_left_alone_are_counted() -> None:
