@@ -33,8 +33,12 @@ _BY_REQUEUE = (0, Signals.SIGTERM.value)
 """The exit code and the signal of a script that a requeue has ended."""
 _SHELL_ADDS = 128
 """A shell reports a program that a signal has ended by this exit code plus the signal's number."""
+_KILLS = frozenset({Signals.SIGTERM.value, Signals.SIGKILL.value})
+"""The signals by which a requeue ends a script: the second one if it goes on after the first."""
 _OWN_ENDS = frozenset({"CANCELLED", "COMPLETED", "DEADLINE", "OUT_OF_MEMORY", "TIMEOUT"})
 """The states of a job that no requeue has ended, not even one that a slurmctld has forgotten."""
+_BY_STATUS = frozenset({"COMPLETING", "FAILED"})
+"""The states of a job that a requeue has ended if its exit status says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +60,8 @@ class LastRun:
 
     def has_own_end(self) -> bool:
         """Whether the run has ended, or ends, and certainly no requeue has ended it."""
-        completing = self.state == "COMPLETING" and (self.exit_code, self.exit_signal) != _BY_REQUEUE
-        return completing or self.state in _OWN_ENDS
+        killed = (self.exit_signal or self.exit_code - _SHELL_ADDS) in _KILLS
+        return self.state in _OWN_ENDS or (self.state in _BY_STATUS and not killed)
 
 
 def check_requeued(client: SlurmClient, before: RawJob) -> None:

@@ -70,15 +70,16 @@ def test_a_job_whose_requeue_was_forgotten_is_put_back(slurm_world: SlurmWorld) 
         world.adapter.apply(put_back)
 
 
-@pytest.mark.parametrize("cancelled", [True, False], ids=["cancelled", "ended"])
+@pytest.mark.parametrize("state", ["CANCELLED", "COMPLETED", "FAILED"])
 def test_a_job_that_is_over_just_before_its_requeue_is_not_run_again(
-    slurm_world: SlurmWorld, monkeypatch: pytest.MonkeyPatch, cancelled: bool
+    slurm_world: SlurmWorld, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
     """Slurm accepts the requeue, and it has no effect."""
     world, cluster = slurm_world, slurm_world.cluster
     ends = cluster.folder / "work" / "ends"
     ends.unlink(missing_ok=True)
-    job_id = cluster.submit("until [ -e ends ]; do sleep 0.2; done", "-N1", "--time=60")
+    status, cancelled = int(state == "FAILED"), state == "CANCELLED"
+    job_id = cluster.submit(f"until [ -e ends ]; do sleep 0.2; done; exit {status}", "-N1", "--time=60")
     run = RunIdentity(requeue_count=0, start_s=running(world, job_id).start_s)
     do = SlurmClient.do
 
@@ -104,4 +105,4 @@ def test_a_job_that_is_over_just_before_its_requeue_is_not_run_again(
         with pytest.raises(Gone, match="was cancelled"):
             world.adapter.apply(acts.requeue(job_id, run=run, forgotten_run=0))
     states = cluster.run("squeue", "-h", "--states=all", "-j", job_id, "-O", "State:.20,RestartCnt:.5")
-    assert states.split() == ["CANCELLED" if cancelled else "COMPLETED", "0"]
+    assert states.split() == [state, "0"]

@@ -126,8 +126,18 @@ class Meanwhile(FakeSlurm):
         ("TIMEOUT", "0", "0:15", True),
         ("COMPLETING", "0", "0:0", True),
         ("COMPLETING", "0", "0:15", False),  # cancelled, or requeued and forgotten by a slurmctld that died
+        ("COMPLETING", "0", "143:0", False),
+        ("COMPLETING", "0", "1:0", True),
         ("FAILED", "0", "0:15", False),
+        ("FAILED", "0", "143:0", False),
+        ("FAILED", "0", "0:9", False),
+        ("FAILED", "0", "137:0", False),
+        ("FAILED", "0", "1:0", True),
+        ("FAILED", "0", "0:11", True),
+        ("DEADLINE", "0", "0:15", True),
+        ("OUT_OF_MEMORY", "0", "0:125", True),
         ("COMPLETING", "1", "0:0", False),
+        ("CANCELLED", "1", "0:15", False),  # cancelled while it waits again: the snapshot shows it
         ("PENDING", "1", "0:0", False),
     ],
 )
