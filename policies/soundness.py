@@ -2,7 +2,7 @@
 journal can be read again. A policy in a file may return anything.
 """
 
-import math
+import sys
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -76,7 +76,7 @@ def _check_of(hint: Any) -> Callable[[Any], bool]:
     if hint is str:
         return lambda value: isinstance(value, str) and (value.isascii() or _encodable(value))
     if hint is float:
-        return lambda value: isinstance(value, int | float)
+        return lambda value: isinstance(value, int | float) and _is_finite(value)
     kind = cast(type[Any], hint)
     if is_dataclass(kind):
         own = _checks_of(kind)
@@ -84,6 +84,11 @@ def _check_of(hint: Any) -> Callable[[Any], bool]:
             isinstance(value, kind) and all(check(getattr(value, name)) for name, check, _ in own)
         )
     return lambda value: isinstance(value, kind)
+
+
+def _is_finite(number: float) -> bool:
+    """Whether a number is finite. A whole number that is too large for a float is not, either."""
+    return -sys.float_info.max <= number <= sys.float_info.max
 
 
 def _encodable(text: str) -> bool:
@@ -102,7 +107,7 @@ def _words_of(hint: Any) -> str:
     known = {
         str: "a text",
         int: "a whole number",
-        float: "a number",
+        float: "a finite number",
         bool: "True or False",
         type(None): "None",
     }
@@ -119,8 +124,9 @@ def _unsound_seconds(noted: Action | Rationale | Decision) -> str | None:
     for name in _times_of(noted.__class__):
         value: object = getattr(noted, name)
         if isinstance(value, int | float):
-            if not math.isfinite(value):
-                return f"{name} is {value}; accepted: a finite number of seconds"
+            if not _is_finite(value):
+                shown = value if isinstance(value, float) else "too large a number"
+                return f"{name} is {shown}; accepted: a finite number of seconds"
         elif value is not None:
             return f"{name} is {_kind(value)}; accepted: seconds, or None"
     return None

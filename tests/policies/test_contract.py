@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from makeway.policies.contract import Policy, PolicyFailed, require_durations
-from makeway.policies.model import Cluster, Decision, Job, Method, Rationale, Reason, Requeue
+from makeway.policies.model import (
+    Candidate,
+    Cluster,
+    Decision,
+    Job,
+    Method,
+    Postponement,
+    Rationale,
+    Reason,
+    Requeue,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,7 @@ def requeue(job_id: Any, not_after_s: Any = 0.0) -> Requeue:
     )
 
 
+LEFT = Candidate(job_ids=("1",), method=None, node_count=1, loss_node_s=0, delay_s=0.0)
 WHY = Rationale(for_job_id="u", node_count=1, free_node_count=0, deadline_s=600.0, summary="none")
 
 
@@ -99,6 +110,26 @@ def decision_with(**fields: Any) -> Decision:
         (
             decision_with(rationale=(with_any(WHY, candidates=(5,)),)),
             r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
+        ),
+        (
+            decision_with(rationale=(replace(WHY, candidates=(replace(LEFT, delay_s=math.inf),)),)),
+            r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
+        ),
+        (
+            decision_with(rationale=(replace(WHY, candidates=(with_any(LEFT, job_ids=(1,)),)),)),
+            r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
+        ),
+        (
+            decision_with(rationale=(replace(WHY, postponed=Postponement(until_s=math.nan, departures=())),)),
+            r"a Decision whose rationale\[0\].postponed is a value of type Postponement; accepted: a ",
+        ),
+        (
+            decision_with(again_s=10**400),
+            "a Decision whose again_s is too large a number; accepted: a finite number of seconds",
+        ),
+        (
+            decision_with(actions=(with_any(requeue("1"), verb="cancel"),)),
+            r"a Decision whose actions\[0\].verb is 'cancel'; accepted: 'requeue'",
         ),
     ],
 )
