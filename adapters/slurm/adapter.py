@@ -289,7 +289,7 @@ class SlurmCliAdapter:
         now_s: float,
     ) -> Reach:
         """Which nodes could come free for the urgent jobs that wait."""
-        stay = kept_jobs(jobs, self._settings.classes, rules)
+        stay = kept_jobs(jobs, self._settings.classes, rules, self._commands.taken_from)
         left, down = resources.left_by(stay), down_nodes(read.nodes, wakes)
         return reach_for(jobs, stay, read.reservations, holds, left=left, down=down, now_s=now_s)
 

@@ -212,7 +212,7 @@ class Translator:
             last_checkpoint_s=instant_in_run(words.get("ckpt"), started_s, self.now_s),
             checkpointing_since_s=instant_in_run(words.get("ckpt-begin"), started_s, self.now_s),
             requeue_count=raw.restarts,
-            preemptible=_preemptible(raw, found, self._rules) and raw.job_id not in self._cron_jobs,
+            preemptible=_preemptible(raw, found, self._rules, taken) and raw.job_id not in self._cron_jobs,
             reservation=self._holds.counting(raw),
             reservation_lost=(lost := eligibility.reservation_lost(raw)),
             last_hold=last_hold(raw, self._holds.prefix) if lost else None,
@@ -358,24 +358,31 @@ def _partition(names: tuple[str, ...]) -> str:
 
 
 def kept_jobs(
-    jobs: Iterable[RawJob], classes: tuple[JobClass, ...], rules: PartitionRules
+    jobs: Iterable[RawJob],
+    classes: tuple[JobClass, ...],
+    rules: PartitionRules,
+    taken_from: Callable[[RawJob], TakenFromJob | None],
 ) -> tuple[RawJob, ...]:
-    """The running jobs that may not be made to leave."""
+    """The running jobs that may not be made to leave. `taken_from`: see `TranslatedJobs.jobs`."""
     return tuple(
         job
         for job in jobs
         if job.nodes
         and state(job) is not JobState.COMPLETING
-        and (job.heterogeneous or not _preemptible(job, job_class(job, classes), rules))
+        and (job.heterogeneous or not _preemptible(job, job_class(job, classes), rules, taken_from(job)))
     )
 
 
-def _preemptible(raw: RawJob, found: JobClass | None, rules: PartitionRules) -> bool:
-    """Whether the job may be touched: it is opted in, and would run again after a requeue."""
+def _preemptible(
+    raw: RawJob, found: JobClass | None, rules: PartitionRules, taken: TakenFromJob | None
+) -> bool:
+    """Whether the job may be touched: it is opted in, and would run again after a requeue. `taken`: what is
+    missing from it.
+    """
     return (
         found is not None
         and found.preemptible
         and found.kind is not JobKind.ON_DEMAND
         and raw.state in _TOUCHABLE
-        and goes_back(raw, rules)
+        and goes_back(raw, rules, _size_before(raw, taken))
     )

@@ -4,9 +4,10 @@ Reference: 22.05, 24.11 as tried. A running job goes on in a partition that is m
     requeue is accepted, and then it waits until an administrator opens the partition (PartitionDown,
     PartitionInactive); in one that is INACTIVE its begin time cannot be changed either. In one that is
     DRAIN it starts again. It also waits in one that by now takes no job of its size (MaxNodes, MinNodes:
-    PartitionNodeLimit) or of its account (AllowAccounts; without accounting only on 22.05). One that allows
-    an account takes those below it, too (24.11, 26.05). A job that was submitted to several partitions waits
-    for all of them again, but while it runs Slurm names only the one where it runs.
+    PartitionNodeLimit) or of its account (AllowAccounts; without accounting only on 22.05). A shrunk job has
+    its old size again in its next run. A partition that allows an account takes those below it, too (24.11,
+    26.05). A job that was submitted to several partitions waits for all of them again, but while it runs
+    Slurm names only the one where it runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,22 +41,24 @@ class PartitionRules:
             cluster_overtime_s=cluster_overtime_s,
         )
 
-    def starts_again(self, raw: RawJob) -> bool:
-        """Whether one of its partitions lets a job start, and takes it as it is now.
+    def starts_again(self, raw: RawJob, size_before: int = 0) -> bool:
+        """Whether one of its partitions lets a job start, and takes it as it is now. `size_before`: how many
+        nodes it had before it was shrunk; it has them again in its next run.
 
         A longer time limit than the partition's (MaxTime) does not count: one that an administrator has set
         starts. Nor does an account or QOS that is not known: without accounting not every release looks at
         it.
         """
-        return any(self._starts(raw, name) for name in raw.partitions)
+        node_count = max(raw.node_count, size_before)
+        return any(self._starts(raw, name, node_count) for name in raw.partitions)
 
-    def _starts(self, raw: RawJob, name: str) -> bool:
+    def _starts(self, raw: RawJob, name: str, node_count: int) -> bool:
         one = self.open.get(name)
         if one is None:
             return name not in self.closed
         known = bool(raw.account and raw.qos)
         takes = not known or one.admission.may_take(account=raw.account, qos=raw.qos, user_id=raw.user_id)
-        return takes and one.admits(None, raw.node_count) and raw.node_count >= one.admission.node_count_min
+        return takes and one.admits(None, node_count) and node_count >= one.admission.node_count_min
 
     def overtime_of(self, raw: RawJob) -> float:
         """How long a running job may run on after its time limit, in seconds."""

@@ -7,15 +7,19 @@ import pytest
 
 from makeway.adapters.site.times import UNLIMITED_S
 from makeway.adapters.slurm import parse_cluster
+from makeway.adapters.slurm.holds import HoldNames
 from makeway.adapters.slurm.leaving.requeues import goes_back
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.partitions.accounts import with_accounts_below
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.partitions.times import NO_TIMES, PartitionTimes
+from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.survey import count
+from makeway.adapters.slurm.translate import Translator, kept_jobs
+from makeway.policies.model import LostNodes, TakenFromJob
 from tests.adapters.slurm.fake_slurm import RUNNING as ROW
 from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of
-from tests.adapters.slurm.jobs.raw_jobs import ANY, PENDING, RUNNING
+from tests.adapters.slurm.jobs.raw_jobs import ANY, NODES, NOW_S, PARTITIONS, PENDING, RUNNING
 from tests.adapters.slurm.test_parse import ROW as WAITING
 
 RULES = PartitionRules.of(
@@ -78,7 +82,9 @@ def test_whether_a_job_starts_again(partitions: tuple[str, ...], starts: bool) -
     [
         ("MaxNodes=2 AllowAccounts=ALL", "saving", True),
         ("MaxNodes=1", "saving", False),
+        ("MinNodes=2", "saving", True),
         ("MinNodes=3", "saving", False),
+        ("RootOnly=YES", "saving", False),
         ("AllowAccounts=physics", "saving", False),
         ("AllowAccounts=physics,saving", "saving", True),
         ("DenyAccounts=saving", "saving", False),
@@ -122,6 +128,21 @@ def test_a_job_of_an_account_below_the_one_that_its_partition_allows_may_leave()
     slurm = FakeSlurm(ROW | {"Account": "saving", "QOS": "normal"})
     slurm.change = shown("PartitionName=batch State=UP AllowAccounts=science")
     assert [job.preemptible for job in adapter_of(slurm).snapshot().jobs] == [True]
+
+
+@pytest.mark.parametrize(
+    ("words", "starts"),
+    [("MinNodes=3", True), ("MinNodes=5", False), ("MaxNodes=4", True), ("MaxNodes=3", False)],
+)
+def test_a_shrunk_job_starts_again_with_all_its_nodes(words: str, starts: bool) -> None:
+    rules = PartitionRules.of(parse_cluster.partitions([f"PartitionName=up State=UP {words}"], command=()))
+    job = replace(RUNNING, partitions=("up",), nodes=("n1", "n2"), node_count=2)
+    lost = LostNodes(node_count=4, kept_count=2, walltime_s=None, since_s=0.0)
+    taken = TakenFromJob(run=job.restarts, for_job_id="9", lost_nodes=lost)
+    resources, holds = SnapshotResources(NODES, PARTITIONS), HoldNames(prefix="makeway_c.")
+    translator = Translator((ANY,), resources, NOW_S, exclusive_shrink=True, holds=holds, rules=rules)
+    assert translator.job(job, taken).preemptible is starts
+    assert kept_jobs((job,), (ANY,), rules, lambda _: taken) == (() if starts else (job,))
 
 
 def test_those_that_are_left_alone_are_counted() -> None:

@@ -335,9 +335,13 @@ def test_the_jobs_that_may_not_leave_are_known() -> None:
     leaves = replace(RUNNING, job_id="2", nodes=("n3",), requeueable=True)
     completing = replace(stays, job_id="3", nodes=("n4",), state="COMPLETING")
     part = replace(leaves, job_id="4+0", nodes=("n5",), heterogeneous=True)
-    assert kept_jobs((stays, leaves, completing, part), (ANY,), NO_RULES) == (stays, part)
+
+    def nothing_taken(_raw: object) -> None:
+        """makeway has taken nothing from any job."""
+
+    assert kept_jobs((stays, leaves, completing, part), (ANY,), NO_RULES, nothing_taken) == (stays, part)
     closed = PartitionRules(closed=frozenset({"batch"}))
-    assert kept_jobs((leaves,), (ANY,), closed) == (leaves,)
+    assert kept_jobs((leaves,), (ANY,), closed, nothing_taken) == (leaves,)
 
 
 def test_the_states_are_those_of_the_present_snapshot() -> None:
