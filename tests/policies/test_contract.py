@@ -108,6 +108,10 @@ def decision_with(**fields: Any) -> Decision:
             r"a Decision whose rationale\[0\].summary is .*; accepted: a text",
         ),
         (
+            decision_with(rationale=(with_any(WHY, summary="the other half: \udfff"),)),
+            r"a Decision whose rationale\[0\].summary is .*; accepted: a text",
+        ),
+        (
             decision_with(rationale=(with_any(WHY, candidates=(5,)),)),
             r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
         ),

@@ -5,8 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.policies.common.components import leave_one_by_one
 from makeway.policies.common.notices import arrivals
 from makeway.policies.common.urgent_jobs import held_up, urgent_jobs
+from makeway.policies.common.victims import COMMITTED, VictimGroup
 from makeway.policies.contract import NOT_TOGETHER
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.gate.arbiter import arbitrate
@@ -266,3 +268,21 @@ def test_the_components_of_a_job() -> None:
     assert [one.job_id for one in view.components(jobs["7+1"])] == ["7+0", "7+1"]
     assert view.components(jobs["8"]) == (jobs["8"],)
     assert jobs["8"].kind is JobKind.ON_DEMAND
+
+
+@pytest.mark.parametrize(
+    ("count", "shares", "why", "one_by_one"),
+    [(2, True, "", True), (1, True, COMMITTED, True), (1, True, "", False), (1, False, COMMITTED, False)],
+)
+def test_whether_jobs_leave_one_by_one(count: int, shares: bool, why: str, one_by_one: bool) -> None:
+    group = VictimGroup(
+        jobs=tuple(running(f"v{number}", ("n1",)) for number in range(count)),
+        nodes=("n1",),
+        loss_node_s=0,
+        price_node_s=0,
+        system_s=None,
+        application_s=None,
+        protected_by=why,
+        shares_nodes=shares,
+    )
+    assert leave_one_by_one((group,)) is one_by_one

@@ -140,6 +140,6 @@ def test_no_job_leaves_a_node_that_sleeps_first_and_is_awake_too_late(
     nodes = tuple(replace(node, wake_s=300.0 * (node.name == "n0")) for node in cluster.nodes)
     cluster = replace(cluster, nodes=nodes)
     urgent = UrgentJob(job=cluster.jobs_by_id()["u"])
-    for deadline_s, barred in ((NOW_S + 299.0, True), (NOW_S + 300.0, False), (NOW_S - 1.0, False)):
-        request = request_for(Commitments(cluster=cluster), urgent, "test", deadline_s, 3600.0)
+    for left_s, barred in ((0.0, True), (299.0, True), (300.0, False), (-1.0, False)):
+        request = request_for(Commitments(cluster=cluster), urgent, "test", NOW_S + left_s, 3600.0)
         assert ("n0" in request.unusable) is barred

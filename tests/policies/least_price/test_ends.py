@@ -124,6 +124,25 @@ def test_an_end_that_is_too_late_for_the_checkpoints_does_not_count(
     assert victims(decide(saving(running, waiting, cluster_of, 250.1))) == [("c", Method.KILL)]
 
 
+def test_an_end_that_is_early_enough_counts_although_another_one_is_too_late(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """`late` ends too late for the checkpoint of `b`: `c` leaves in its place, and `b` saves."""
+    late, early = (
+        ending(running(name, node, preemptible=False), left_s)
+        for name, node, left_s in (("late", "n0", 400.0), ("early", "n1", 10.0))
+    )
+    b = running("b", "n2", checkpoint=CheckpointSpec(system_s=200.0))
+    c, old = (
+        running(name, node, start_s=NOW_S - s) for name, node, s in (("c", "n3", 500.0), ("z", "n4", 9e3))
+    )
+    decision = decide(cluster_of(5, late, early, b, c, old, waiting("u", 3)))
+    (held,) = decision.actions
+    assert isinstance(held, Reserve)
+    assert sorted(held.nodes) == ["n1", "n2", "n3"]
+    assert decision.again_s == NOW_S + 510.0 - 200.0
+
+
 def test_an_end_that_is_too_late_for_the_checkpoints_counts_with_a_cheap_kill(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:

@@ -31,7 +31,7 @@ def test_a_row_that_is_cut_is_not_passed_over() -> None:
 
 def test_names_of_accounts_may_have_blanks_and_equals_signs() -> None:
     lines = [
-        "ClusterName=c Account=root UserName= Partition= ParentAccount= Comment= GrpJobs=N(0)",
+        "ClusterName=c Account=root UserName= Partition= ParentAccount= Comment= GrpJobs=N(0) GrpWall=N",
         "ClusterName=c Account=a lab UserName= Partition= ParentAccount=root(1) Comment= GrpJobs=N(0)",
         "ClusterName=c Account=b UserName= Partition= ParentAccount=a lab(2) Comment= GrpJobs=N(0)",
         "ClusterName=c Account=d=e UserName= Partition= ParentAccount=b(3) Comment= GrpJobs=N(0)",

@@ -15,14 +15,16 @@ from makeway.policies.model import (
     Cluster,
     Ending,
     Job,
+    JobKind,
     JobState,
     Method,
     NodeState,
     Operation,
+    OperationKind,
     Progress,
 )
 from tests.builders import cluster, held, running, urgent
-from tests.daemon.acting import COMMENTS, PATIENCE, begun, issue_all, requeue, reserve, signal
+from tests.daemon.acting import COMMENTS, PATIENCE, begun, issue_all, requeue, reserve, shrink, signal
 from tests.daemon.control.loops import daemon
 from tests.fakes import FakeAdapter
 
@@ -173,6 +175,19 @@ def test_a_hold_that_is_larger_than_needed_may_lose_a_node() -> None:
     assert after(operation_of(*PLANNED), smaller) == [None] * 3
 
 
+def test_so_do_they_if_the_urgent_job_may_not_have_a_held_node_any_more() -> None:
+    view = view_of(V1, V2)
+    fewer = replace(view.jobs[0], eligible_nodes=frozenset({"n2", "n3", "n4", "n5", "n6"}))
+    assert after(operation_of(*PLANNED), replace(view, jobs=(fewer, V1, V2))) == [Ending.OUTDATED] * 3
+
+
+def test_a_node_whose_job_stays_does_not_make_up_for_the_lost_one() -> None:
+    """`v2` is not to leave: of the three nodes that are left, one comes free."""
+    view = drained(view_of(V1, V2), "n1")
+    smaller = replace(view, jobs=(replace(view.jobs[0], node_count=3), V1, V2))
+    assert after(operation_of(*PLANNED[:2]), smaller) == [Ending.OUTDATED] * 2
+
+
 @pytest.mark.parametrize(
     "progress", [Progress.PLANNED, Progress.ISSUING, Progress.ACCEPTED, Progress.REFUSED]
 )
@@ -195,6 +210,28 @@ def test_nor_if_another_hold_counts_on_one_of_the_jobs() -> None:
     )
     view = drained(view_of(V1, V2, urgent("w", 1), others=(other,)), "n1")
     assert after(operation_of(*PLANNED), view) == [None] * 3
+
+
+def test_the_hold_of_the_first_job_of_the_queue_keeps_its_choice() -> None:
+    """Its jobs leave one after another, as late as they may."""
+    view = cluster(6, urgent("u", 4), V1, V2)
+    head = replace(reserve(HOLD), kind=OperationKind.QUEUE_HEAD)
+    operation, _ = issue_all(begun(view, head, *PLANNED), view)
+    assert after(operation, drained(view_of(V1, V2), "n1")) == [None] * 3
+
+
+def test_a_node_that_a_shrunk_job_keeps_may_be_in_another_hold() -> None:
+    hold, shrunk = ("n2", "n3", "n4"), running("m", ("n1", "n2"), kind=JobKind.MALLEABLE, node_count_min=1)
+    jobs = (urgent("u", 3, reservation="mw_u"), shrunk, V2, urgent("w", 1))
+    before = cluster(6, *jobs, reservations=(held("u", hold),))
+    operation, _ = issue_all(begun(before, reserve(hold), shrink("m", ("n1",)), requeue("v2")), before)
+    other = replace(
+        begun(before, replace(reserve(("n1",)), job_id="w", for_job_id="w")),
+        operation_id="2",
+        reservation="mw_w",
+    )
+    view = drained(replace(before, now_s=1010.0, operations=(other,)), "n3")
+    assert after(operation, view) == [Ending.OUTDATED] * 2
 
 
 def test_nor_once_the_urgent_job_runs() -> None:
