@@ -13,6 +13,8 @@ from makeway.adapters.slurm.resources.limits import accounts_above
 
 _BY_HIERARCHY = (24, 11)
 """The first release that was seen to go by the accounts above that of a job, too."""
+_BY_ACCOUNT = (22, 5)
+"""The last one that was seen to go by the account of the job alone. Those between were not tried."""
 
 
 def with_accounts_below(
@@ -26,7 +28,7 @@ def with_accounts_below(
         release: year and month of the Slurm release.
     """
     expanded = partial(with_those_below, parents=parents, release=release)
-    placed = None if release < _BY_HIERARCHY else _placed(parents)
+    placed = None if release <= _BY_ACCOUNT else _placed(parents if release >= _BY_HIERARCHY else {})
     return tuple(
         replace(
             one,

@@ -111,6 +111,7 @@ def test_a_job_that_its_partition_takes_no_more_does_not_start_again(
         ("AllowAccounts=physics", {}, (24, 11), True),
         ("AllowAccounts=physics", {"saving": "science"}, (24, 11), True),
         ("AllowAccounts=physics", {}, (22, 5), False),
+        ("AllowAccounts=physics", {"saving": "root", "root": ""}, (23, 11), True),  # not tried
         ("DenyAccounts=saving", {}, (24, 11), False),
         ("AllowAccounts=physics AllowQos=urgent", {}, (24, 11), False),
     ],
