@@ -56,6 +56,14 @@ def test_if_it_has_not_ended_at_the_last_moment_the_cheapest_job_leaves(two: Clu
     assert victims(decide(replace(two, now_s=NOW_S + 510.0))) == [("b", Method.KILL)]
 
 
+def test_an_end_that_is_overdue_is_not_waited_for_at_the_last_moment(two: Cluster) -> None:
+    a, *others = two.jobs
+    cluster = replace(two, jobs=(ending(a, 520.0), *others))
+    for now_s, waits in ((NOW_S + 564.0, True), (NOW_S + 565.0, False)):
+        decision = decide(replace(cluster, now_s=now_s), leave_s=5.0)
+        assert victims(decision) == ([] if waits else [("b", Method.KILL)])
+
+
 @pytest.mark.parametrize(
     ("left_s", "waits"), [(450.0, True), (450.1, False), (1.0 - OVERDUE_S, True), (-OVERDUE_S, False)]
 )

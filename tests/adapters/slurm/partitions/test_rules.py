@@ -103,6 +103,14 @@ def test_a_job_that_its_partition_takes_no_more_does_not_start_again(
     assert goes_back(job, rules) is starts
 
 
+def test_a_partition_for_root_alone_starts_the_jobs_of_root_again() -> None:
+    rules = PartitionRules.of(
+        parse_cluster.partitions(["PartitionName=up State=UP RootOnly=YES"], command=())
+    )
+    job = replace(RUNNING, partitions=("up",), account="root", qos="normal")
+    assert [goes_back(replace(job, user_id=number), rules) for number in ("0", "1000")] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("words", "parents", "release", "starts"),
     [
