@@ -2,7 +2,7 @@
 journal can be read again. A policy in a file may return anything.
 """
 
-import sys
+import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -88,7 +88,10 @@ def _check_of(hint: Any) -> Callable[[Any], bool]:
 
 def _is_finite(number: float) -> bool:
     """Whether a number is finite. A whole number that is too large for a float is not, either."""
-    return -sys.float_info.max <= number <= sys.float_info.max
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def _encodable(text: str) -> bool:
