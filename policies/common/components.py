@@ -115,7 +115,7 @@ def _lacking(
 
 def leave_one_by_one(groups: Iterable[VictimGroup]) -> bool:
     """Whether the jobs of groups leave one by one: if a group has several, or if a job that leaves for
-    another component shares a node. That node comes free if the jobs beside it leave, too.
+    another component shares a node. The node comes free only if the other jobs on it leave, too.
     """
     return any(len(one.jobs) > 1 or (one.shares_nodes and one.protected_by == COMMITTED) for one in groups)
 

@@ -1,9 +1,9 @@
 """The urgent job that a user submits in place of one that waited, where one cycle sees both.
 
 A user who mends a mistake cancels an urgent job and submits it again. What was asked of other jobs stays: the
-operation is for the new job from then on, as if the old one had been changed. It gets the hold by the next
-command, and nothing more is taken before that is seen. Each snapshot shows both anew, so that a daemon that
-dies before this is written down does it after its next start.
+operation is for the new job from then on, as if the old one had been changed. The next command makes the hold
+for the new job. Nothing more is taken until a snapshot shows that hold. If the daemon dies before this is
+written down, its next start sees the same and does the same.
 """
 
 import math
