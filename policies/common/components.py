@@ -12,7 +12,7 @@ other makes none, each component is served once more, by what the joint choice l
 decision counts only if it is better. Where no proof is found that none is, the rationale has a bound.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -113,11 +113,21 @@ def _lacking(
     return lacking
 
 
-def leave_one_by_one(groups: Iterable[VictimGroup]) -> bool:
-    """Whether the jobs of groups leave one by one: if a group has several, or if a job that leaves for
-    another component shares a node. The node comes free only if the other jobs on it leave, too.
+def leave_one_by_one(groups: Iterable[VictimGroup], ending: Collection[str] = ()) -> bool:
+    """Whether the jobs of groups leave one by one: if a group has several, or if a job shares a node that
+    leaves for another component, or that ends by itself and may not be evicted. The node comes free only if
+    the other jobs on it leave, too.
+
+    `ending`: the jobs that end by themselves, by id.
     """
-    return any(len(one.jobs) > 1 or (one.shares_nodes and one.protected_by == COMMITTED) for one in groups)
+    return any(
+        len(one.jobs) > 1
+        or (
+            one.shares_nodes
+            and (one.protected_by == COMMITTED or (bool(one.protected_by) and one.jobs[0].job_id in ending))
+        )
+        for one in groups
+    )
 
 
 def by_whole_job(urgents: Iterable[UrgentJob]) -> list[tuple[UrgentJob, ...]]:

@@ -232,7 +232,7 @@ def _considered(
     memo: Memo,
 ) -> Considered | None:
     """What is chosen among. None: jobs leave one by one, because nodes are shared."""
-    groups = _groups(request, config, memo)
+    groups = _groups(request, config, ending, memo)
     if groups is None:
         return None
 
@@ -260,14 +260,16 @@ def _considered(
     )
 
 
-def _groups(request: Request, config: EvictionConfig, memo: Memo) -> tuple[VictimGroup, ...] | None:
+def _groups(
+    request: Request, config: EvictionConfig, ending: Releases, memo: Memo
+) -> tuple[VictimGroup, ...] | None:
     """The groups that may leave, each as a whole. None: jobs leave one by one, because nodes are shared."""
     if request.urgent.job.demand is not None:
         return None
     found = remembered_groups(
         request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded, memo=memo
     )
-    return None if not config.shrink and leave_one_by_one(found) else found
+    return None if not config.shrink and leave_one_by_one(found, ending) else found
 
 
 def _latest_s(request: Request, config: EvictionConfig) -> float:

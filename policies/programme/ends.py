@@ -18,8 +18,14 @@ from makeway.policies.programme.items import EvictionJob
 
 
 def ends_by_itself(group: VictimGroup, ending: Mapping[str, NodeRelease]) -> bool:
-    """Whether all jobs of the group end. `ending`: the jobs that end in time, by id."""
-    return bool(ending) and all(job.job_id in ending for job in group.jobs)
+    """Whether all jobs of the group end, and no other job is left on its nodes then.
+
+    A job that may be evicted is in a group without the nodes that it shares with a protected one.
+
+    `ending`: the jobs that end in time, by id.
+    """
+    others = bool(group.protected_by) and group.shares_nodes
+    return bool(ending) and not others and all(job.job_id in ending for job in group.jobs)
 
 
 def ending_by_itself(

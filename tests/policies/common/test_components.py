@@ -271,10 +271,21 @@ def test_the_components_of_a_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "shares", "why", "one_by_one"),
-    [(2, True, "", True), (1, True, COMMITTED, True), (1, True, "", False), (1, False, COMMITTED, False)],
+    ("count", "shares", "why", "ending", "one_by_one"),
+    [
+        (2, True, "", (), True),
+        (1, True, COMMITTED, (), True),
+        (1, True, "", (), False),
+        (1, False, COMMITTED, (), False),
+        (1, True, "not_preemptible", ("v0",), True),
+        (1, True, "not_preemptible", ("v1",), False),
+        (1, True, "", ("v0",), False),
+        (1, False, "not_preemptible", ("v0",), False),
+    ],
 )
-def test_whether_jobs_leave_one_by_one(count: int, shares: bool, why: str, one_by_one: bool) -> None:
+def test_whether_jobs_leave_one_by_one(
+    count: int, shares: bool, why: str, ending: tuple[str, ...], one_by_one: bool
+) -> None:
     group = VictimGroup(
         jobs=tuple(running(f"v{number}", ("n1",)) for number in range(count)),
         nodes=("n1",),
@@ -285,4 +296,4 @@ def test_whether_jobs_leave_one_by_one(count: int, shares: bool, why: str, one_b
         protected_by=why,
         shares_nodes=shares,
     )
-    assert leave_one_by_one((group,)) is one_by_one
+    assert leave_one_by_one((group,), ending) is one_by_one

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from makeway.policies.model import (
     CheckpointSpec,
     Cluster,
@@ -63,6 +65,23 @@ def test_memory_is_what_lacks(waiting: Build) -> None:
         node_count=1,
     )
     assert victims(decide(cluster)) == [("a", Method.KILL)]
+
+
+@pytest.mark.parametrize("shrink", [False, True])
+def test_the_end_of_a_protected_job_leaves_no_node_free_that_another_job_is_on(
+    waiting: Build, shrink: bool
+) -> None:
+    cluster = shared(
+        part("far", "n0", amounts(8), preemptible=False),
+        part("soon", "n1", amounts(2), preemptible=False, walltime_s=1100.0),
+        part("b", "n1 n2", amounts(2), start_s=NOW_S - 100.0),
+        waiting("u", 1),
+        node_count=3,
+    )
+    decision = decide_by(cluster, shrink=shrink)
+    late = decision.rationale[0].postponed
+    leaving = [job_id for job_id, _ in victims(decision)]
+    assert leaving + [one.job_id for one in (late.departures if late else ())] == ["b"]
 
 
 def test_the_rest_of_a_node_is_room_enough(waiting: Build) -> None:

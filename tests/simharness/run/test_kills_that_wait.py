@@ -12,7 +12,7 @@ from makeway.policies.contract import Policy
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import CPU, GPU, JobKind, Limits, Resources
+from makeway.policies.model import CPU, GPU, Cluster, Decision, JobKind, Limits, Requeue, Resources
 from makeway.simharness.engine.cluster import SimCluster
 from makeway.simharness.engine.records import JobRecord, ReplayRecord
 from makeway.simharness.engine.scheduler import SchedulerSettings
@@ -108,22 +108,17 @@ def cpus(count: int) -> Resources:
     return Resources.of({CPU: count})
 
 
+def saving(job: SimJob) -> SimJob:
+    """The job, if it saves its work now and then, and within 5 s when it is told to."""
+    return replace(job, checkpoint_interval_s=120.0, checkpoint_cost_s=5.0, save_s=5.0)
+
+
 A_LONG_WAIT = [
     SimJob("b0", 300.0, 950.0, 950.0, 1, demand=cpus(2)),
     SimJob("b1", 950.0, 950.0, 950.0, 1, demand=cpus(2), preemptible=False),
     SimJob("b2", 950.0, 950.0, 950.0, 1, demand=cpus(2), preemptible=False),
     SimJob("b3", 0.0, 1201.0, 1201.0, 1, demand=cpus(8), preemptible=False),
-    SimJob(
-        "b4",
-        0.0,
-        950.0,
-        950.0,
-        1,
-        checkpoint_interval_s=120.0,
-        checkpoint_cost_s=5.0,
-        save_s=5.0,
-        demand=cpus(2),
-    ),
+    saving(SimJob("b4", 0.0, 950.0, 950.0, 1, demand=cpus(2))),
     SimJob("u", ARRIVAL_S, 200.0, 400.0, 2, kind=JobKind.ON_DEMAND),
 ]
 """The hold lacks room for longer than a hold may that lost its nodes."""
@@ -165,23 +160,56 @@ AN_END_AFTER_A_CHECKPOINT = [
 ]
 """The checkpoint of b4 would have to begin 1 s before b3 ends on the same node."""
 
+A_CHOICE_ONLY_LATER = [
+    SimJob("b0", 0.0, 950.0, 950.0, 1, demand=cpus(2), preemptible=False),
+    SimJob("b1", 300.0, 950.0, 950.0, 1, demand=cpus(2), preemptible=False),
+    saving(SimJob("b2", 0.0, 950.0, 950.0, 1, demand=cpus(2), preemptible=False)),
+    SimJob("b3", 0.0, 951.0, 951.0, 1, demand=cpus(2), preemptible=False),
+    SimJob("b4", 0.0, 992.0, 1190.4, 1, demand=cpus(4), preemptible=False),
+    SimJob("b5", 0.0, 241.0, 241.0, 1, demand=cpus(2), preemptible=False),
+    saving(SimJob("b6", 0.0, 993.0, 993.0, 1, demand=cpus(8))),
+    SimJob("b7", 0.0, 950.0, 950.0, 1, demand=cpus(2), preemptible=False),
+    saving(SimJob("b8", 0.0, 950.0, 950.0, 1, demand=cpus(2), preemptible=False)),
+    SimJob("b9", 0.0, 950.0, 950.0, 1, demand=cpus(2)),
+    SimJob("u", ARRIVAL_S, 200.0, 400.0, 2, kind=JobKind.ON_DEMAND),
+]
+"""Kills at once find room only when b4 ends sooner than planned, on a node that b1 has if another is held."""
+
+A_NEIGHBOUR_STAYS = [
+    SimJob("b0", 300.0, 950.0, 950.0, 1, demand=cpus(8), preemptible=False),
+    SimJob("b1", 800.0, 950.0, 950.0, 2, demand=cpus(2)),
+    SimJob("b2", 0.0, 995.0, 995.0, 1, demand=cpus(2), preemptible=False),
+    SimJob("b4", 800.0, 950.0, 950.0, 1, demand=cpus(8), preemptible=False),
+    SimJob("u", ARRIVAL_S, 200.0, 400.0, 1, kind=JobKind.ON_DEMAND),
+]
+"""The node on which b2 ends is not free then: b1 is on it, too, and on another one."""
+
 
 @settings(deadline=None, max_examples=150)
 @example(jobs=A_LONG_WAIT)
 @example(jobs=NO_CHOICE_AT_ONCE)
 @example(jobs=AN_END_AFTER_A_CHECKPOINT)
+@example(jobs=A_CHOICE_ONLY_LATER)
+@example(jobs=A_NEIGHBOUR_STAYS)
 @given(jobs=futures())
 def test_waiting_is_on_time_and_loses_little_if_nothing_comes_of_it(jobs: list[SimJob]) -> None:
     """On time whenever kills at once are. Then more is lost at most by the growth that the policy allows, and
-    by what the jobs work from a decision to its poll. Where no job leaves at once, because no choice makes
-    room or because jobs end in time, nothing says how much may be lost.
+    by what the jobs work from a decision to its poll. Where no job is told to leave when the urgent job
+    comes, because no choice makes room yet or jobs end in time, nothing says how much may be lost.
     """
-    at_once, late = played(jobs, replace(CONFIG, kills="at_once")), played(jobs, CONFIG)
+    first: list[Decision] = []
+
+    def noting(cluster: Cluster, config: EvictionConfig) -> Decision:
+        first.append(EVICTION.decide(cluster, config))
+        return first[-1]
+
+    noted = replace(EVICTION, decide=noting)
+    at_once, late = played(jobs, replace(CONFIG, kills="at_once"), noted), played(jobs, CONFIG)
     if not on_time(at_once):
         event("on time only by waiting" if on_time(late) else "not on time")
         return
     assert on_time(late)
-    if not any(one.evictions for one in at_once.jobs):
+    if not any(isinstance(action, Requeue) for decision in first[:1] for action in decision.actions):
         event("no job leaves at once")
         return
     assert lost_node_s(late) <= 2 * lost_node_s(at_once) + 3 * 2 * POLL_S
