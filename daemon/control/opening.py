@@ -10,6 +10,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.beginning import extend, open_operation
+from makeway.daemon.operation.changed.spare_nodes import holds_with_spare_nodes
 from makeway.daemon.operation.due import hold_index
 from makeway.daemon.operation.handover import passed_on
 from makeway.policies.gate.arbiter import Verdict, arbitrate
@@ -47,11 +48,15 @@ NOTHING_OPENED: Final = Opening(operations=(), refused=(), observed=(), lost_nod
 
 
 def open_decided(decision: Decision, cluster: Cluster, settings: LoopSettings, journal: Journal) -> Opening:
-    """Turn a decision into operations. The actions for one job pass together, or not at all.
+    """Turn a decision into operations. The actions for one job pass together, or not at all. If the policy
+    wants nothing, a hold may get nodes that have come free outside it.
 
     `journal` gives each new operation an id, and knows what was refused just now.
     """
-    wanted = _not_refused(decision.actions, cluster, settings, journal, among=_moves_to_front)
+    actions = decision.actions
+    if not actions and settings.mode is Mode.ACT:
+        actions = holds_with_spare_nodes(cluster)
+    wanted = _not_refused(actions, cluster, settings, journal, among=_moves_to_front)
     if not wanted:
         return NOTHING_OPENED
     verdicts = arbitrate(wanted, cluster)

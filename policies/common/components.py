@@ -122,10 +122,8 @@ def leave_one_by_one(groups: Iterable[VictimGroup], ending: Collection[str] = ()
     """
     return any(
         len(one.jobs) > 1
-        or (
-            one.shares_nodes
-            and (one.protected_by == COMMITTED or (bool(one.protected_by) and one.jobs[0].job_id in ending))
-        )
+        or (one.shares_nodes and one.protected_by == COMMITTED)
+        or (one.shares_nodes and bool(one.protected_by) and one.job_ids[0] in ending)
         for one in groups
     )
 

@@ -29,6 +29,7 @@ class Reason(StrEnum):
     ANNOUNCED = "announced"  # an urgent job was announced and has not arrived
     NO_ROOM = "no_room"  # an urgent job waits and no choice makes room in time
     SHORTFALL = "shortfall"  # a held node is lost: it is not up, or another job uses it
+    CAME_FREE = "came_free"  # nodes are free outside a hold: with them, a job that was to leave can stay
     BORROWER_ENDED = "borrower_ended"  # the urgent job is over: its nodes go back
     BORROWER_GONE = (
         "borrower_gone"  # the urgent job ended, or was made one that is not urgent, before it started

@@ -1,7 +1,7 @@
 """Which jobs need not leave any more, because the urgent job needs less than when it was decided on.
 
-It may want fewer nodes, or less of each; or nodes have come free for it meanwhile. What was sent already
-stays.
+It may want fewer nodes, or less of each; or nodes have come free for it meanwhile: in its hold, or elsewhere,
+so that they can be added to it. What was sent already stays.
 """
 
 from collections.abc import Iterator
@@ -42,22 +42,43 @@ def not_needed(operation: Operation, cluster: Cluster) -> frozenset[str]:
     Those that lose most stay first, as long as the others leave enough nodes. While a held node is silent, it
     is not known which nodes are enough. A node that another operation holds too is left for that one.
     """
+    return _staying(operation, cluster, 0)[0]
+
+
+def nodes_that_spare(operation: Operation, cluster: Cluster, free: int) -> int:
+    """How many of further nodes would let jobs stay that are to leave, if the hold had them too. 0: none
+    would.
+
+    `free`: nodes outside the hold on which the urgent job could start now, as a set of `node_sets`.
+    """
+    staying, gets = _staying(operation, cluster, free)
+    if not staying:
+        return 0
+    job = cluster.jobs_by_id()[operation.for_job_id]
+    return max(0, job.node_count - (gets & ~free).bit_count())
+
+
+def _staying(operation: Operation, cluster: Cluster, more: int) -> tuple[frozenset[str], int]:
+    """The jobs that need not leave, by id, and the nodes that the urgent job gets all the same. `more`: free
+    nodes that it gets besides those of its hold.
+    """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     sets = cluster.node_sets()
     if operation.kind not in MAKES_WAY or job is None or job.state is not JobState.PENDING:
-        return frozenset()
+        return frozenset(), 0
     if sets.silent & sets.of(operation.nodes):
-        return frozenset()
+        return frozenset(), 0
     departures = sorted(
         _departures(operation, cluster),
         key=lambda one: (-one.cost_node_s, -one.freed.bit_count(), one.job.job_id),
     )
     if not departures:
-        return frozenset()
-    room = _room(operation, job, cluster)
-    return frozenset(
+        return frozenset(), 0
+    room = _room(operation, job, cluster, more)
+    staying = frozenset(
         one.job.job_id for one in departures if room.stays(one, cluster, at_least=job.node_count)
     )
+    return staying, room.nodes
 
 
 def held_by_others(operation: Operation, cluster: Cluster) -> int:
@@ -158,13 +179,13 @@ class _Room:
         return sets.of_new([name for name, room in there.items() if not room.covers(self.demand)])
 
 
-def _room(operation: Operation, job: Job, cluster: Cluster) -> _Room:
-    """What the urgent job gets if all jobs leave that are to leave."""
+def _room(operation: Operation, job: Job, cluster: Cluster, more: int) -> _Room:
+    """What the urgent job gets if all jobs leave that are to leave, and of further free nodes."""
     others = tuple(one for one in cluster.operations if one.operation_id != operation.operation_id)
     releases: dict[str, NodeRelease] = hold_releases(changed(cluster, operations=others), (operation,))
     demand = job.demand if operation.kind is OperationKind.MAKE_WAY_SHARED else None
     sets = cluster.node_sets()
-    held = sets.of(operation.nodes) & sets.up & eligible_set(job, cluster)
+    held = (sets.of(operation.nodes) | more) & sets.up & eligible_set(job, cluster)
     if demand is None:
         return _Room(nodes=held & ~occupied_set(sets, cluster.jobs, releases), demand=None, room={})
     room = room_at_last(cluster, releases)

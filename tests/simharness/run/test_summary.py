@@ -182,7 +182,7 @@ def test_a_journal_without_decisions_is_refused(tmp_path: Path, capsys: pytest.C
 
 
 def test_jobs_that_left_for_an_announced_job_are_counted(tmp_path: Path) -> None:
-    """The operation of an announcement becomes that of its job. One departure is called off."""
+    """The operation of an announcement becomes that of its job. Two departures are called off."""
     path = tmp_path / "announced.sqlite"
     experiment = Experiment(trace=SAMPLE, policy="cup-spaa", synthesis="W5", journal=path)
     record = run(experiment, load_workload(experiment))
@@ -193,7 +193,7 @@ def test_jobs_that_left_for_an_announced_job_are_counted(tmp_path: Path) -> None
     departures = found.all_lenders.departures
     assert departures[Method.SHRINK] == done[MarkKind.SHRUNK]
     assert sum(departures.values()) == done[MarkKind.SHRUNK] + done[MarkKind.EVICTED]
-    assert (found.to_come, found.called_off) == (0, 1)
+    assert (found.to_come, found.called_off) == (0, 2)
     assert found.all_lenders.loss_node_s == pytest.approx(found.all_lenders.actual.lost.node_s, rel=0.01)
     decided = {(one.verb, one.reason): one.decided for one in found.actions}
     assert decided["requeue", "announced"] > 0
