@@ -3,7 +3,6 @@
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
-from itertools import count
 from typing import Final
 
 RARE: Final = 50_000
@@ -21,12 +20,19 @@ def rare_collections() -> Generator[None]:
         gc.set_threshold(*before)
 
 
-_earlier_replays = count()
+KEPT_JOBS: Final = 10_000
+"""So many jobs of earlier replays may stay: about 60 MB."""
+_jobs_left: list[int] = []
 
 
-def collect_last_replay() -> None:
-    """Free what the last replay in this process has left. Its cluster refers to itself: with rare collections
-    it would stay, and many replays in one process would use up the memory.
+def collect_last_replay(job_count: int) -> None:
+    """Free what earlier replays in this process have left, if that is much. A replay's cluster refers to
+    itself: with rare collections it would stay, and many replays in one process would use up the memory. To
+    look for it takes longer than a small replay does.
+
+    `job_count`: how many jobs the replay has that begins now.
     """
-    if next(_earlier_replays):
+    if sum(_jobs_left) > KEPT_JOBS:
         gc.collect()
+        _jobs_left.clear()
+    _jobs_left.append(job_count)

@@ -154,7 +154,7 @@ def run(
     require_scheduler(workload, experiment.backfill, start_smaller=experiment.start_smaller)
     policy = find_policy(experiment.policy)
     config = policy_config(policy.name, policy.config_type, experiment.policy_settings)
-    collect_last_replay()
+    collect_last_replay(len(workload.jobs))
     cluster = SimCluster(
         workload.node_count,
         workload.jobs,

@@ -204,7 +204,7 @@ def replayed_under(
     scheme: Scheme, jobs: Sequence[SimJob], partitions: Partitions, settings: Mapping[str, object]
 ) -> ReplayRecord:
     """Replay jobs under a scheme, with settings of the policy besides the scheme's own."""
-    collect_last_replay()
+    collect_last_replay(len(jobs))
     cluster = SimCluster(
         partitions.node_count,
         [with_checkpoints(job, scheme) for job in jobs],

@@ -146,7 +146,7 @@ def compute(trial: P3Trial) -> P3Result:
     jobs = [_as_submitted(job, setting) for job in trace.jobs[: trial.first]]
     if setting.literal:
         return outcome(setting, LiteralSimulation(trace.node_count, jobs, setting.p).run())
-    collect_last_replay()
+    collect_last_replay(len(jobs))
     cluster = SimCluster(
         trace.node_count,
         jobs,
