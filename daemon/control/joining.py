@@ -9,10 +9,12 @@ from makeway.daemon.estimate.checkpoint_times import with_learned
 from makeway.daemon.estimate.missed_checkpoints import without_missed
 from makeway.daemon.estimate.prices import with_class_reports, with_past_evictions
 from makeway.daemon.estimate.recent_losses import DAY_S, RecentLoss, totals
+from makeway.daemon.estimate.saving_jobs import with_requested_saves
 from makeway.daemon.estimate.unsure_signals import without_signals
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.changed.resubmitted import resubmitted
 from makeway.daemon.operation.returns import leases
+from makeway.policies.common.departures import committed
 from makeway.policies.contract import Policy
 from makeway.policies.model import VERBS, Cluster, Job, Operation, Phase, Verb, changed
 
@@ -98,7 +100,11 @@ def _jobs(
     if priced:
         jobs = with_class_reports(jobs, seen.now_s)
     jobs = without_missed(jobs, losses, seen.now_s)
-    return without_signals(jobs, journal.unanswered_signals(), operations)
+    jobs = without_signals(jobs, journal.unanswered_signals(), operations)
+    requests = journal.save_requests(seen.now_s)
+    return with_requested_saves(
+        jobs, requests, lambda: committed(changed(seen, operations=operations)), seen.now_s
+    )
 
 
 def _with_inherited(lost_node_s: Mapping[str, float], operations: Iterable[Operation]) -> Mapping[str, float]:

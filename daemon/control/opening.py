@@ -11,6 +11,7 @@ from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.beginning import extend, open_operation
 from makeway.daemon.operation.changed.spare_nodes import holds_with_spare_nodes
+from makeway.daemon.operation.changed.saving import awaiting, left_to
 from makeway.daemon.operation.due import hold_index
 from makeway.daemon.operation.handover import passed_on
 from makeway.policies.gate.arbiter import Verdict, arbitrate
@@ -34,7 +35,8 @@ class Opening:
     """What became of a decision."""
 
     operations: tuple[Operation, ...]
-    """New operations, and open ones with more to do."""
+    """New operations, and open ones with more to do. Before them: open ones that leave to them the runs that
+    are saving their work."""
     refused: tuple[Verdict, ...]
     """The actions that the arbiter refused."""
     observed: tuple[Action, ...]
@@ -66,6 +68,7 @@ def open_decided(decision: Decision, cluster: Cluster, settings: LoopSettings, j
     operations: list[Operation] = []
     observed: list[Action] = []
     lost_node_s = 0.0
+    saves = journal.save_requests(cluster.now_s)
     for for_job_id, actions in _by_job(wanted).items():
         if for_job_id in refused_jobs:
             continue
@@ -77,13 +80,17 @@ def open_decided(decision: Decision, cluster: Cluster, settings: LoopSettings, j
         operation = _open_or_extend(
             actions, existing, cluster, settings, journal.new_operation_id, deadline_s
         )
-        operations.append(operation)
+        operations.append(awaiting(operation, saves, cluster))
         if operation.observe:
             observed += actions
         elif why is not None:
             lost_node_s += why.loss_node_s
+    leaving_it = left_to(operations, cluster.operations, cluster.now_s) if saves else ()
     return Opening(
-        operations=tuple(operations), refused=refused, observed=tuple(observed), lost_node_s=lost_node_s
+        operations=(*leaving_it, *operations),
+        refused=refused,
+        observed=tuple(observed),
+        lost_node_s=lost_node_s,
     )
 
 

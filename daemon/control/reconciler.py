@@ -333,8 +333,8 @@ class Reconciler:
         opening = NOTHING_OPENED
         if self._permission.begins:
             opening = open_decided(decision, cluster, self._present, self._journal)
-        for operation in opening.operations:
-            self._journal.save(operation)
+        if opening.operations:  # together: a run that saves its work is always awaited
+            self._journal.save(*opening.operations)
         under_way, name = self._journal.open_operations(), self._policy.name
         plans, urgent_first = self._policy.planner is not None, not self._settings.restoring
         unneeded = left_behind(cluster, under_way, name, plans=plans, urgent_first=urgent_first)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from makeway.daemon.operation.changed.saving import SaveRequest, SaveRequests
 from makeway.policies.model import Action, Checkpoint, Eviction, RunIdentity
 
 
@@ -31,9 +32,20 @@ EVICTED: Final = frozenset({None, Outcome.ACCEPTED, Outcome.IN_DOUBT})
 """The outcomes of an eviction that was carried out or may have been. None: no answer was written down."""
 
 
-def signalled_run(action: Action) -> RunIdentity | None:
-    """The run that the action signals. None: it signals none, or does not name it."""
-    return action.run if isinstance(action, Checkpoint) else None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignalledRun:
+    """The run of a job that a command asks to save its work."""
+
+    run: RunIdentity
+    grace_s: float
+    """How long it has for that from the command on."""
+
+    @classmethod
+    def of(cls, action: Action) -> "SignalledRun | None":
+        """The run that the action signals. None: it signals none, or does not name it."""
+        if not isinstance(action, Checkpoint) or action.run is None:
+            return None
+        return cls(run=action.run, grace_s=action.grace_s)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,13 +70,18 @@ class _Sent:
         return self.verb in EVICTING_VERBS and self.outcome in EVICTED
 
 
+_Signal = tuple[tuple[str, RunIdentity], SaveRequest]
+
+
 class SentCommands:
     """Evictions and failures in the order in which their commands were sent."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, _Sent] = {}
-        self._signals: dict[int, tuple[tuple[str, RunIdentity], float]] = {}
+        self._signals: dict[int, _Signal] = {}
         """The signals without an answer: to which run of which job, and when."""
+        self._accepted: dict[int, _Signal] = {}
+        """The signals that were accepted, and whose graces were not over when they were last asked for."""
         self._evicted: Counter[str] = Counter()
         """How many commands have evicted each job. No entry is 0."""
         self._past: Mapping[str, int] | None = None
@@ -78,7 +95,7 @@ class SentCommands:
         job_id: str,
         issued_s: float,
         *,
-        signalled: RunIdentity | None = None,
+        signalled: SignalledRun | None = None,
     ) -> None:
         """Take note of a command that is sent after all others. `signalled`: the run that it signals."""
         self._latest_s = max(self._latest_s, issued_s)
@@ -86,14 +103,17 @@ class SentCommands:
         self._by_id[command_id] = sent
         self._count(job_id, int(sent.evicted))
         if signalled is not None:
-            self._signals[command_id] = (job_id, signalled), issued_s
+            request = SaveRequest(issued_s=issued_s, until_s=issued_s + signalled.grace_s)
+            self._signals[command_id] = (job_id, signalled.run), request
 
     def answer(self, command_id: int, outcome: str, *, failed: bool) -> None:
         """Take note of the answer to a command, and whether the circuit breaker counts it; drop one that no
         limit counts.
         """
         if outcome not in UNANSWERED:
-            self._signals.pop(command_id, None)
+            signal = self._signals.pop(command_id, None)
+            if signal is not None and outcome == Outcome.ACCEPTED:
+                self._accepted[command_id] = signal
         sent = self._by_id.get(command_id)
         if sent is None:
             return
@@ -110,6 +130,7 @@ class SentCommands:
             if sent is not None:
                 self._count(sent.job_id, -int(sent.evicted))
             self._signals.pop(command_id, None)
+            self._accepted.pop(command_id, None)
 
     def evictions(self, since_s: float) -> tuple[Eviction, ...]:
         """Evictions since then that were carried out or may have been, oldest first."""
@@ -127,7 +148,16 @@ class SentCommands:
 
     def unanswered_signals(self) -> dict[tuple[str, RunIdentity], float]:
         """When each run of a job was signalled without an answer, the latest of several instants."""
-        return dict(self._signals.values())
+        return {run: request.issued_s for run, request in self._signals.values()}
+
+    def save_requests(self, now_s: float) -> SaveRequests:
+        """The signals that were accepted, or may have arrived, and whose graces are not over."""
+        if not self._accepted and not self._signals:
+            return {}
+        over = [number for number, (_, request) in self._accepted.items() if now_s >= request.until_s]
+        for number in over:
+            del self._accepted[number]
+        return dict((*self._accepted.values(), *self._signals.values()))
 
     def _count(self, job_id: str, change: int) -> None:
         """Count evictions of a job that were added, or dropped if `change` is negative."""

@@ -10,15 +10,21 @@ damaged: the start is refused, and that version goes on.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from makeway.daemon.journal.archive import quoted, too_new
 from makeway.daemon.journal.codec import ACTION, NOTICE, OPERATION, PLAN, BadBody, BodyTooNew
-from makeway.daemon.journal.command_log import SentCommands, signalled_run
+from makeway.daemon.journal.command_log import SentCommands, SignalledRun
 from makeway.daemon.journal.database import Database, Statement
-from makeway.policies.model import Notice, Operation, Plan, RunIdentity
+from makeway.policies.model import Notice, Operation, Plan
 
 _Value = TypeVar("_Value")
+_MAY_MATTER: Final = (
+    "coalesce(outcome, 'in_doubt') = 'in_doubt' OR (outcome = 'accepted' AND issued_s > (SELECT issued_s "
+    "FROM commands ORDER BY command_id DESC LIMIT 1) - 86400)"
+)
+"""SQL: whether a signal is in doubt, or was sent within a day before the last command. The graces of earlier
+ones count as over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +132,7 @@ def load_commands(database: Database) -> SentCommands:
     """The commands that the limits count."""
     failed = "failed" if database.schema_version >= 4 else "0"
     sent = SentCommands()
-    in_doubt = "verb = 'checkpoint' AND coalesce(outcome, 'in_doubt') = 'in_doubt'"
-    signal = f"CASE WHEN {in_doubt} THEN CAST(action AS BLOB) END"
+    signal = f"CASE WHEN verb = 'checkpoint' AND ({_MAY_MATTER}) THEN CAST(action AS BLOB) END"
     rows = database.read(
         f"SELECT command_id, verb, job_id, issued_s, outcome, {failed}, {signal} FROM commands ORDER BY "
         "command_id"
@@ -139,9 +144,9 @@ def load_commands(database: Database) -> SentCommands:
     return sent
 
 
-def _signalled(body: bytes | None) -> RunIdentity | None:
+def _signalled(body: bytes | None) -> SignalledRun | None:
     """The run that a stored signal is for. None: it cannot be read, or does not name it."""
     try:
-        return None if body is None else signalled_run(ACTION.decode(body))
+        return None if body is None else SignalledRun.of(ACTION.decode(body))
     except BadBody:
         return None

@@ -21,7 +21,7 @@ from makeway.daemon.estimate.run_times import Run
 from makeway.daemon.journal import loading, retention
 from makeway.daemon.journal.archive import Archive
 from makeway.daemon.journal.codec import ACTION, DECISION, NOTICE, OPERATION, PLAN, pack
-from makeway.daemon.journal.command_log import signalled_run
+from makeway.daemon.journal.command_log import SignalledRun
 from makeway.daemon.journal.database import Database, Statement
 from makeway.daemon.journal.holds import last_hold
 from makeway.daemon.journal.measurements import (
@@ -37,6 +37,7 @@ from makeway.daemon.journal.measurements import (
     run_statements,
 )
 from makeway.daemon.operation.announcements import AnnouncementRecord, record_of
+from makeway.daemon.operation.changed.saving import SaveRequests
 from makeway.policies.model import (
     Action,
     Cluster,
@@ -140,7 +141,8 @@ class Journal(Archive):
         with self._mutex:
             command_id = self._write(*self._upsert(operation), insert)
             self._remember(operation)
-            self._sent.add(command_id, action.verb, action.job_id, now_s, signalled=signalled_run(action))
+            signalled = SignalledRun.of(action)
+            self._sent.add(command_id, action.verb, action.job_id, now_s, signalled=signalled)
         return command_id
 
     def finish_command(
@@ -206,6 +208,11 @@ class Journal(Archive):
         """When each run of a job was signalled without an answer: the signal may have arrived, or may yet."""
         with self._mutex:
             return self._sent.unanswered_signals()
+
+    def save_requests(self, now_s: float) -> SaveRequests:
+        """The signals by which runs may still be saving their work. Empty: there are none."""
+        with self._mutex:
+            return self._sent.save_requests(now_s)
 
     def checkpoints_under_way(self) -> Mapping[CheckpointRequest, Subject]:
         """The checkpoints whose durations are being measured."""

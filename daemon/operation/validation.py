@@ -7,6 +7,7 @@ from itertools import chain
 
 from makeway.daemon.operation.tasks import ENDED, is_over
 from makeway.policies.model import (
+    Checkpoint,
     Operation,
     OperationKind,
     Phase,
@@ -133,7 +134,9 @@ def _of_task(operation: Operation, task: Task) -> Iterator[str]:
         yield "it was issued in observe mode"
     if task.progress is Progress.ISSUING and task.issued_s is None:
         yield "it was never issued"
-    for at_s in (task.planned_s, task.issued_s, task.ended_s):
+    # The signal to a run that was saving its work already is that of an earlier operation.
+    issued_s = None if isinstance(action, Checkpoint) else task.issued_s
+    for at_s in (task.planned_s, issued_s, task.ended_s):
         if at_s is not None and at_s < operation.opened_s:
             yield f"{at_s} is before the operation was opened"
     if isinstance(action, Prioritise) and not operation.kind.holds_nodes:

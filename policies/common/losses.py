@@ -133,7 +133,7 @@ def cost_node_s(job: Job, method: Method, now_s: float) -> int:
         case Method.APPLICATION:
             seconds = setup_s
         case Method.SYSTEM:
-            seconds = setup_s + (system_s(job) or 0.0)
+            seconds = setup_s + _requested_s(job)
     return math.ceil(seconds * node_equivalents(job))
 
 
@@ -149,7 +149,12 @@ def _resized_cost_node_s(job: Job, method: Method, start_s: float, now_s: float)
         case Method.APPLICATION:
             return setup_node_s
         case Method.SYSTEM:
-            return setup_node_s + (system_s(job) or 0.0) * node_equivalents(job)
+            return setup_node_s + _requested_s(job) * node_equivalents(job)
+
+
+def _requested_s(job: Job) -> float:
+    """The time of a checkpoint that a signal starts. One that is under way costs nothing more."""
+    return 0.0 if job.saving_since_s is not None else system_s(job) or 0.0
 
 
 def departures(

@@ -190,6 +190,10 @@ class Job:
     """When the last checkpoint of the current run was complete. None: none is known."""
     checkpointing_since_s: float | None = None
     """When the job reported the start of the requested checkpoint. None: it did not report it."""
+    saving_since_s: float | None = None
+    """When makeway asked it to save its work for an urgent job that does not need its nodes any more, if it
+    may still be doing so. The daemon sets it, and what is left of the checkpoint as its duration. None: no
+    such checkpoint is under way."""
     completing_since_s: float | None = None
     """When the daemon first saw that the job is completing. The daemon sets it. None: it is not completing,
     or is seen so for the first time."""

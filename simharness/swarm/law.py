@@ -14,7 +14,7 @@ class Law(StrEnum):
     NEEDLESS = "needless"  # no job leaves without which the urgent job gets nodes enough, as it was seen
     STALE_VIEW = "stale_view"  # nothing is taken on a view older than the limit
     OTHER_RUN = "other_run"  # the run that is hit is the run that was meant
-    SECOND_SIGNAL = "second_signal"  # an operation signals a run again only after the run has saved
+    SECOND_SIGNAL = "second_signal"  # a run is signalled again only after it has saved, or after its grace
     UNSIGNALLED = "unsignalled"  # a job that may save its work first is asked to before it has to leave
     TOO_MANY = "too_many"  # the commands of one cycle are bounded
     DEFECT = "defect"  # no cycle ends by an exception

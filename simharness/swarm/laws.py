@@ -124,6 +124,9 @@ class Laws:
         """What the urgent jobs of each user have cost: when it was decided, and node-seconds."""
         self._no_shows = NoShows()
         self._signals: Counter[tuple[tuple[int, str], int, str, int]] = Counter()
+        self._graces_s: dict[tuple[int, str, int], float] = {}
+        """When the last grace of each run is over that was signalled, if the daemon's clock is right."""
+        self._tells_time = not story.clock_step_s
 
     def memory_lost(self) -> None:
         """The daemon's journal is gone, or is an old one: it cannot know what it has sent."""
@@ -226,6 +229,19 @@ class Laws:
                 f"run {before.run} of job {action.job_id} gets signal number {self._signals[key]} for "
                 f"operation {meant.operation[1]}",
             )
+            self._is_saving(action, meant, before)
+
+    def _is_saving(self, signal: Checkpoint, meant: _Meant, before: Before) -> None:
+        """A run that saves its work in its grace gets no other signal, also for another operation."""
+        key = (meant.operation[0], signal.job_id, meant.run)
+        saves = before.checkpointing and before.at_s < self._graces_s.get(key, before.at_s)
+        self._check(
+            Law.SECOND_SIGNAL,
+            not (saves and self._tells_time),
+            f"run {meant.run} of job {signal.job_id} gets a signal for operation {meant.operation[1]} while "
+            "it saves its work at an earlier one",
+        )
+        self._graces_s[key] = before.at_s + signal.grace_s
 
     def decided(self, run: LeavingRun, troubles: int) -> None:
         """The daemon has decided that a run is to leave. `troubles`: how many had an effect so far."""

@@ -56,7 +56,7 @@ def with_components(random: Random, jobs: list[SimJob], *, shared: bool) -> list
 
 def submitted_again(random: Random, jobs: Sequence[SimJob]) -> tuple[list[SimJob], list[Trouble]]:
     """The urgent jobs that their users submit again, in some stories, and when they cancel the first ones:
-    soon after these have come, mostly within one poll of the daemon. Now and then the second one is smaller.
+    soon after these have come, in half of the cases within one poll. Now and then the second one is smaller.
     """
     again: list[SimJob] = []
     cancelled: list[Trouble] = []
@@ -68,7 +68,7 @@ def submitted_again(random: Random, jobs: Sequence[SimJob]) -> tuple[list[SimJob
         second = replace(
             job,
             job_id=f"{job.job_id}a",
-            submit_s=at_s + random.choice((0.0, 1.0, 5.0)),
+            submit_s=at_s + random.choice((0.0, 1.0, 5.0, 20.0, 60.0, 150.0)),
             node_count=size,
             announced_s=None,
             expected_s=None,

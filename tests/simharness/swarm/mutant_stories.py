@@ -65,6 +65,11 @@ SUBMITTED_AGAIN = Story(
     poll_interval_s=10.0,
 )
 """The batch job saves its work for the urgent job when that is cancelled and submitted again."""
+SUBMITTED_LATER = replace(
+    SUBMITTED_AGAIN,
+    jobs=tuple(replace(job, submit_s=690.0) if job.job_id == "ua" else job for job in SUBMITTED_AGAIN.jobs),
+)
+"""The same, but makeway sees that the urgent job is gone before it is submitted again."""
 SILENT_NODES = Story(
     seed=0,
     policy="eviction",

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from makeway.daemon.control import reconciler, sending
+from makeway.daemon.control import opening, reconciler, sending
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
@@ -44,6 +44,7 @@ from tests.simharness.swarm.mutant_stories import (
     PROTECTED_JOB,
     SILENT_NODES,
     SUBMITTED_AGAIN,
+    SUBMITTED_LATER,
 )
 
 
@@ -157,6 +158,10 @@ def who_was_asked_is_asked_again(patch: Patch) -> None:
         return replace(task, action=action, progress=Progress.PLANNED, issued_s=None)
 
     patch.setattr(resubmitted, "_renamed", as_new)
+
+
+def runs_that_save_are_asked_again(patch: Patch) -> None:
+    patch.setattr(opening, "awaiting", lambda operation, *_: operation)
 
 
 def silent_nodes_count_as_up(patch: Patch) -> None:
@@ -308,6 +313,12 @@ MUTANTS = (
         law=Law.SECOND_SIGNAL,
         make=who_was_asked_is_asked_again,
         story=SUBMITTED_AGAIN,
+    ),
+    Mutant(
+        name="runs that save are asked again",
+        law=Law.SECOND_SIGNAL,
+        make=runs_that_save_are_asked_again,
+        story=SUBMITTED_LATER,
     ),
     Mutant(
         name="silent nodes count as up", law=Law.IN_VAIN, make=silent_nodes_count_as_up, story=SILENT_NODES

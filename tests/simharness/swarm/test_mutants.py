@@ -20,6 +20,7 @@ from tests.simharness.swarm.mutant_stories import (
     PROTECTED_JOB,
     SILENT_NODES,
     SUBMITTED_AGAIN,
+    SUBMITTED_LATER,
 )
 from tests.simharness.swarm.mutants import MUTANTS
 
@@ -40,6 +41,7 @@ def test_every_law_has_a_mutant() -> None:
         (LOST_LEASE, Law.ONE_LEADER),
         (SILENT_NODES, Law.IN_VAIN),
         (SUBMITTED_AGAIN, Law.SECOND_SIGNAL),
+        (SUBMITTED_LATER, Law.SECOND_SIGNAL),
         (PROTECTED_JOB, Law.IN_VAIN),
         (LOST_HOLD, Law.LEFT_BEHIND),
         (LOST_HOLD_AND_JOURNAL, Law.LEFT_BEHIND),

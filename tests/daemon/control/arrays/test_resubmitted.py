@@ -70,16 +70,6 @@ def test_a_job_that_has_left_already_counts_too() -> None:
     assert slurm.sent("requeue", "prioritise", "release") == [("requeue", "v", FIRST)]
 
 
-def test_a_job_that_comes_in_a_later_cycle_is_decided_on_by_itself() -> None:
-    slurm, _, loop = signalled()
-    slurm.cancel(FIRST)
-    loop.reconcile()
-    slurm.submit(SECOND)
-    goes_on(slurm, loop)
-    assert ("release", FIRST, FIRST) in slurm.sent("release")
-    assert [one[2] for one in slurm.sent("checkpoint")] == [FIRST, SECOND]
-
-
 def test_of_a_smaller_job_only_as_many_leave_as_it_needs() -> None:
     slurm, _, loop = signalled(node_count=4)
     assert len(slurm.sent("checkpoint")) == 2

@@ -1,0 +1,53 @@
+"""Jobs that still save their work for an urgent job that has gone, on a real Slurm.
+
+They get no second signal, and leave for the one that needs their nodes.
+"""
+
+import pytest
+
+from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.story import (
+    SAVES_WHEN_TOLD,
+    Story,
+    nothing_is_left,
+    starts_on_the_held_nodes,
+    works_again,
+)
+from tests.slurm.victims.test_resubmitted_slurm import OPTIONS, sent, submitted
+from tests.waiting import await_that
+
+pytestmark = pytest.mark.slurm
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])
+def test_the_job_that_saves_leaves_for_an_urgent_job_that_comes_later(
+    story: Story, start_daemon: StartDaemon, dies: bool
+) -> None:
+    """makeway has given everything back before the urgent job is submitted again."""
+    story.fill(SAVES_WHEN_TOLD)
+    daemon = start_daemon()
+    first = submitted(story, OPTIONS["exclusive"])
+    explain = story.explain(daemon)
+    await_that("a job is asked to save", lambda: sent(daemon, "checkpoint") != [], explain)
+    ((_, lender, _),) = sent(daemon, "checkpoint")
+    story.world.cluster.run("scancel", first)
+    story.urgent.remove(first)
+    await_that("all is given back", lambda: not story.reservations() and daemon.operations() == (), explain)
+    if dies:
+        daemon.stop()
+        daemon.start()
+    second = submitted(story, OPTIONS["exclusive"])
+    await_that(
+        "the hold is for the second job",
+        lambda: story.field(second, "Reservation").endswith(f".{second}"),
+        explain,
+    )
+    story.may_save()
+    starts_on_the_held_nodes(story, daemon, second)
+    assert sent(daemon, "checkpoint") == [("checkpoint", lender, first)]
+    assert set(sent(daemon, "requeue")) == {("requeue", lender, second)}
+    story.ends(second)
+    works_again(story, daemon, lender)
+    nothing_is_left(story, daemon)
+    assert story.lenders() == [lender]
+    assert all(map(story.runs, story.workers))
