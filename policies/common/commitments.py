@@ -208,9 +208,25 @@ class Commitments:
             spent[job_id] = spent.get(job_id, 0.0) + lost_node_s
         return spent
 
-    def backlog(self) -> Backlog:
-        """What the file system has still to write for jobs that leave."""
-        return backlog(self.pending.values(), self.cluster.now_s) if self.pending else NO_BACKLOG
+    def backlog(self, suitable: int) -> Backlog:
+        """What the file system has still to write for jobs that leave, without what is a part of the plan for
+        an urgent job: the checkpoints that are under way of jobs which may leave for it.
+
+        `suitable`: the nodes that may serve it, as a set of the cluster's `node_sets`.
+        """
+        if not self.pending:
+            return NO_BACKLOG
+        jobs, sets = self.cluster.jobs_by_id(), self.cluster.node_sets()
+        own = {
+            job_id
+            for job_id in self.pending
+            if job_id not in self.excluded
+            and (job := jobs.get(job_id)) is not None
+            and job.saving_since_s is not None
+            and sets.of(job.nodes) & suitable
+        }
+        others = [one for job_id, one in self.pending.items() if job_id not in own]
+        return backlog(others, self.cluster.now_s) if others else NO_BACKLOG
 
     def promise(self, nodes: Collection[str]) -> None:
         """Record nodes as promised."""

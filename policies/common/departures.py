@@ -186,12 +186,12 @@ def committed(cluster: Cluster) -> frozenset[str]:
         if operation.phase is Phase.CLOSED:
             continue
         for task in operation.tasks:
-            open_yet = task.progress in LEAVING
+            refused, open_yet = task.progress is Progress.REFUSED, task.progress in LEAVING
             match task.action:
-                case Checkpoint() | Requeue() | Cancel() | Shrink():
-                    needed = task.progress is Progress.REFUSED or (
-                        open_yet and not _called_off(operation, task)
-                    )
+                case Requeue() | Cancel() | Shrink():
+                    needed = refused or (open_yet and not _called_off(operation, task))
+                case Checkpoint():  # a job that only saves its work may leave for another one
+                    needed = refused
                 case _:
                     needed = open_yet and isinstance(task.action, Expand)
             if needed:

@@ -171,7 +171,7 @@ def request_for(
         killed_node_s=dict(commitments.killed_node_s),
         spent_node_s=commitments.spent_node_s(),
         evictions_node_s=dict(commitments.evictions_node_s),
-        backlog=commitments.backlog(),
+        backlog=commitments.backlog(suitable),
     )
 
 

@@ -1,4 +1,4 @@
-"""Jobs that still save their work for an urgent job that has gone, on a real Slurm.
+"""Jobs that still save their work for an urgent job that has gone, or needs fewer nodes, on a real Slurm.
 
 They get no second signal, and leave for the one that needs their nodes.
 """
@@ -8,6 +8,7 @@ import pytest
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import (
     SAVES_WHEN_TOLD,
+    URGENT,
     Story,
     nothing_is_left,
     starts_on_the_held_nodes,
@@ -51,3 +52,37 @@ def test_the_job_that_saves_leaves_for_an_urgent_job_that_comes_later(
     nothing_is_left(story, daemon)
     assert story.lenders() == [lender]
     assert all(map(story.runs, story.workers))
+
+
+def test_of_an_urgent_job_that_is_made_larger_again_those_that_save_leave_first(
+    story: Story, start_daemon: StartDaemon
+) -> None:
+    """It wants two nodes, then one, then three: three jobs of one node are asked, and leave."""
+    story.works(*[story.submit(SAVES_WHEN_TOLD, 1, "saving") for _ in range(8)])
+    daemon = start_daemon()
+    urgent = story.submit(URGENT, 2, "urgent", *OPTIONS["exclusive"])
+    story.urgent.append(urgent)
+    explain = story.explain(daemon)
+
+    def wants(nodes: int) -> None:
+        size = (f"NumTasks={nodes}", f"NumNodes={nodes}-{nodes}")
+        story.world.cluster.run("scontrol", "update", f"JobId={urgent}", *size)
+
+    def to_leave() -> int:
+        (operation,) = daemon.operations()
+        return sum(task.action.verb == "requeue" and task.progress == "planned" for task in operation.tasks)
+
+    await_that("two jobs are asked to save", lambda: len(sent(daemon, "checkpoint")) == 2, explain)
+    wants(1)
+    await_that("one of them need not leave", lambda: to_leave() == 1, explain)
+    wants(3)
+    await_that("three jobs are asked to save", lambda: len(sent(daemon, "checkpoint")) >= 3, explain)
+    story.may_save()
+    starts_on_the_held_nodes(story, daemon, urgent)
+    asked = [job_id for _, job_id, _ in sent(daemon, "checkpoint")]
+    assert len(asked) == len(set(asked)) == 3
+    assert sorted(job_id for _, job_id, _ in sent(daemon, "requeue")) == sorted(asked)
+    story.ends(urgent)
+    works_again(story, daemon, *asked)
+    nothing_is_left(story, daemon)
+    assert sorted(story.lenders()) == sorted(asked)
