@@ -3,6 +3,7 @@
 The arbiter is asked again about the stored snapshot, so that an answer can say which limit refused an action.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -228,7 +229,9 @@ def _why_not_sent(action: Action, stored: StoredDecision, journal: Journal) -> s
         for operation in journal.operations_since(min((stored.at_s, *opened_s)))
         if operation.for_job_id == action.for_job_id
         for task in operation.tasks
-        if task.action == action and task.issued_s is None
+        if (task.action == action and task.issued_s is None)
+        # The signal of an earlier operation, which its run still answers.
+        or (_as_decided(task.action, action) == action and (task.issued_s or math.inf) < stored.at_s)
     )
     return next(noted, "")
 

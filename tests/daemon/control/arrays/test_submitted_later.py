@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from makeway.daemon.control.reconciler import Reconciler
+from makeway.daemon.inspect.explain import explain
 from makeway.daemon.journal.store import Journal
 from makeway.simharness.swarm.journal import Killed, MortalJournal
 from tests.daemon.control.arrays.resubmission import (
@@ -65,6 +66,17 @@ def test_the_job_that_saves_is_chosen_though_another_one_costs_less(policy: str)
     slurm.submit(SECOND)
     goes_on(slurm, loop)
     assert slurm.sent("checkpoint", "requeue") == [("checkpoint", "v", FIRST)]
+
+
+def test_explain_says_why_no_signal_was_sent(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path / "j")) as journal:
+        slurm, _, loop = signalled(journal=journal)
+        slurm.cancel(FIRST)
+        goes_on(slurm, loop, cycles=3)
+        slurm.submit(SECOND)
+        goes_on(slurm, loop)
+        told = {one.action.verb: one.outcome for one in explain(journal, "last").actions}
+    assert told["checkpoint"] == "not sent (it is saving its work already, and gets no second signal)"
 
 
 def test_another_user_gets_the_nodes_as_well() -> None:
