@@ -10,8 +10,8 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.beginning import extend, open_operation
-from makeway.daemon.operation.changed.spare_nodes import holds_with_spare_nodes
 from makeway.daemon.operation.changed.saving import awaiting, left_to
+from makeway.daemon.operation.changed.spare_nodes import holds_with_spare_nodes
 from makeway.daemon.operation.due import hold_index
 from makeway.daemon.operation.handover import passed_on
 from makeway.policies.gate.arbiter import Verdict, arbitrate
