@@ -63,7 +63,8 @@ def rooms_after_ends(
     leaves (`again_s`).
 
     No job is asked to leave before the hold has other room. So a room with requested checkpoints counts only
-    the jobs that end before these have to begin; a room without them counts all.
+    the jobs that end before these have to begin; a room without them counts all. A joint choice for all
+    components of a job may ask for checkpoints in any case (`Request.methods`).
 
     Args:
         request: the request.
@@ -87,7 +88,8 @@ def rooms_after_ends(
             break
         if by_s == last_s - leave_s:
             unasked = room(without_signals(request), ending)
-            add(unasked, last_s, ended_s(unasked, ending, request.cluster))
+            if not writing_s(unasked):
+                add(unasked, last_s, ended_s(unasked, ending, request.cluster))
         by_s = until_s - leave_s
     return found
 

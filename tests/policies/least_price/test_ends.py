@@ -19,7 +19,10 @@ from makeway.policies.model import (
     Method,
     Reserve,
 )
+from tests.builders import cluster as small_cluster
+from tests.builders import running as running_job
 from tests.policies.arriving import NOW_S, Build, BuildCluster, victims
+from tests.policies.joint.het_clusters import UNLIMITED, component
 
 LEFT_S = 300.0
 
@@ -277,3 +280,16 @@ def test_a_checkpoint_that_is_over_in_the_end_does_not_save_its_job(
     decision = decide(cluster_of(2, ends, saves, waiting("u", 2)))
     at_once = [("a", Method.KILL), ("b", Method.APPLICATION)]
     assert victims(decision) == ([] if waits else at_once)
+
+
+def test_an_end_that_is_too_late_for_the_checkpoints_of_a_joint_choice_does_not_count() -> None:
+    """For both components together, `v` leaves after a checkpoint, which takes 60 s. `a` ends 40 s too late
+    for that.
+    """
+    a = running_job("a", ("n1", "n2", "n4"), start_s=940.0)
+    v = running_job("v", ("n3",), start_s=789.0, walltime_s=1e6, checkpoint=CheckpointSpec(system_s=60.0))
+    needing = (component(0, 2), component(1, 2, "n1", "n2", "n3", "n4"))
+    for left_s, again_s in ((380.0, 1440.0), (420.0, None)):
+        ends = replace(a, walltime_s=60.0 + left_s)
+        view = replace(small_cluster(4, *needing, ends, v), limits=UNLIMITED)
+        assert decide(view, waiting_machine_hours=None).again_s == again_s
