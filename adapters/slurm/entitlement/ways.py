@@ -21,7 +21,7 @@ from makeway.adapters.site.entitlement import JOBS, NODES, SECONDS, SubmissionLi
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm import parse
 from makeway.adapters.slurm.entitlement.qos import limit_factor
-from makeway.adapters.slurm.partitions.accounts import with_those_below
+from makeway.adapters.slurm.partitions.accounts import children_of, with_those_below
 from makeway.adapters.slurm.partitions.admission import admits
 from makeway.adapters.slurm.resources.limits import accounts_above
 
@@ -146,11 +146,11 @@ def standing_for_those_below(
     doors: Iterable[PartitionDoor], accounts: Mapping[str, AccountLimits], release: tuple[int, int]
 ) -> list[PartitionDoor]:
     """The partitions. What one says of an account it says of those below, from some release on."""
-    parents = {name: one.parent for name, one in accounts.items()}
+    children = children_of({name: one.parent for name, one in accounts.items()}, release)
     found: list[PartitionDoor] = []
     for door in doors:
         said = [(key, door.words[key]) for key in ("AllowAccounts", "DenyAccounts") if key in door.words]
-        wider = {key: with_those_below(names, parents, release) for key, names in said}
+        wider = {key: with_those_below(names, children) for key, names in said}
         found.append(replace(door, words={**door.words, **wider}))
     return found
 

@@ -4,9 +4,9 @@ Reference: 24.11.5 and 26.05.5 as tried on 2026-11-27: a partition that allows o
     with all accounts below it. 22.05.8 goes by the account of the job alone.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.resources.limits import accounts_above
@@ -27,15 +27,15 @@ def with_accounts_below(
         parents: by account, the one above it; empty for the highest.
         release: year and month of the Slurm release.
     """
-    expanded = partial(with_those_below, parents=parents, release=release)
+    children = children_of(parents, release)
     placed = None if release <= _BY_ACCOUNT else _placed(parents if release >= _BY_HIERARCHY else {})
     return tuple(
         replace(
             one,
             admission=replace(
                 one.admission,
-                allowed_accounts=expanded(one.admission.allowed_accounts),
-                denied_accounts=expanded(one.admission.denied_accounts),
+                allowed_accounts=with_those_below(one.admission.allowed_accounts, children),
+                denied_accounts=with_those_below(one.admission.denied_accounts, children),
                 placed=placed if one.admission.names_accounts else None,
             ),
         )
@@ -49,10 +49,27 @@ def _placed(parents: Mapping[str, str]) -> frozenset[str]:
     return frozenset(name for name in parents if known >= set(accounts_above(name, parents)))
 
 
-def with_those_below(names: str, parents: Mapping[str, str], release: tuple[int, int]) -> str:
-    """The names of accounts, divided by commas, with those of the accounts for which they stand."""
-    if release < _BY_HIERARCHY:
-        return names
-    found = names.split(",")
-    below = sorted(name for name in parents if not set(found).isdisjoint(accounts_above(name, parents)))
-    return ",".join(dict.fromkeys([*found, *below]))
+def children_of(parents: Mapping[str, str], release: tuple[int, int]) -> Mapping[str, list[str]]:
+    """The accounts right below each account; none where a release goes by the account of a job alone.
+
+    `parents`: see `with_accounts_below`.
+    """
+    children = defaultdict[str, list[str]](list)
+    for name, parent in parents.items() if release >= _BY_HIERARCHY else ():
+        if parent:
+            children[parent].append(name)
+    return children
+
+
+def with_those_below(names: str, children: Mapping[str, list[str]]) -> str:
+    """The names of accounts, divided by commas, with those of the accounts for which they stand. `children`:
+    see `children_of`.
+    """
+    found = dict.fromkeys(names.split(","))
+    # A site has thousands of accounts: each is looked at once.
+    below, left = set[str](), list(found)
+    while left:
+        new = [name for name in children.get(left.pop(), ()) if name not in found and name not in below]
+        below.update(new)
+        left += new
+    return ",".join([*found, *sorted(below)])

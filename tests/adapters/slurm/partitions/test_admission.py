@@ -1,10 +1,12 @@
 """Whose jobs a partition takes, as `scontrol show partition` prints it."""
 
+from typing import Any
+
 import pytest
 
 from makeway.adapters.slurm import parse_cluster
 from makeway.adapters.slurm.parse_cluster import RawPartition
-from makeway.adapters.slurm.partitions.accounts import with_accounts_below
+from makeway.adapters.slurm.partitions.accounts import children_of, with_accounts_below, with_those_below
 from makeway.adapters.slurm.partitions.admission import ANYBODY, TakenJobs
 
 PARENTS = {"child": "top", "top": "root", "root": "", "other": "root"}
@@ -52,3 +54,36 @@ def test_from_24_11_on_an_account_stands_for_those_below_it(release: tuple[int, 
     allowed, denied = TakenJobs(allowed_accounts="top"), TakenJobs(denied_accounts="top")
     assert [takes(allowed, account) for account in ("top", "child", "other")] == [True, below, False]
     assert [takes(denied, account) for account in ("top", "child", "other")] == [False, not below, True]
+
+
+def test_no_account_is_looked_at_again_for_each_partition() -> None:
+    """A site may have ten thousand accounts and a hundred partitions."""
+
+    class Counted(dict[str, str]):
+        looks = 0
+
+        def get(self, name: str, default: Any = None) -> Any:
+            self.looks += 1
+            return super().get(name, default)
+
+    looks: list[int] = []
+    for partition_count in (1, 20):
+        parents = Counted({"root": "", **{f"a{number}": "root" for number in range(50)}})
+        partitions = [
+            RawPartition(name=f"p{number}", state="UP", admission=TakenJobs(allowed_accounts="a7"))
+            for number in range(partition_count)
+        ]
+        with_accounts_below(partitions, parents, (24, 11))
+        looks.append(parents.looks)
+    assert looks[0] == looks[1] > 0
+
+
+def test_an_account_stands_for_those_below_it_however_deep_they_are_and_in_a_circle_too() -> None:
+    children = children_of({"b": "a", "c": "b", "a": "c", "x": "y", "root": ""}, (24, 11))
+    assert [with_those_below(names, children) for names in ("a", "b,z", "y", "x", "")] == [
+        "a,b,c",
+        "b,z,a,c",
+        "y,x",
+        "x",
+        "",
+    ]
