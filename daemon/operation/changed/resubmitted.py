@@ -8,6 +8,7 @@ written down, its next start sees the same and does the same.
 
 import math
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from makeway.daemon.operation.beginning import extend
@@ -23,6 +24,7 @@ from makeway.policies.model import (
     Cancel,
     Cluster,
     Job,
+    JobState,
     Notice,
     Operation,
     OperationKind,
@@ -51,21 +53,43 @@ def resubmitted(
     if all(one.for_job_id in jobs or not _is_waited_for(one) for one in operations):
         return tuple(operations)
     announced = {job.job_id for job in arrivals(notices, cluster.jobs, _served(operations)).values()}
-    present = {one.operation_id: one for one in operations}
+    present, view = {one.operation_id: one for one in operations}, cluster
     for operation in operations:
         late = cluster.now_s >= operation.opened_s + timeouts.pass_on_s
         if late or operation.for_job_id in jobs or not _is_waited_for(operation):
             continue
-        view = changed(cluster, operations=tuple(present.values()))
-        found = (one for one in startable(view) if one.job_id not in announced)
-        job = min(
-            (one for one in found if _replaces(one, operation, view, timeouts)),
-            key=lambda one: (one.node_count < len(operation.nodes), *turn(one, operation)),
-            default=None,
-        )
+        view = changed(view, operations=tuple(present.values()))
+        job, view = _standing_for(operation, view, announced, timeouts)
         if job is not None:
             present[operation.operation_id] = _for(operation, job, view, timeouts)
     return tuple(present.values())
+
+
+def _standing_for(
+    operation: Operation, cluster: Cluster, announced: AbstractSet[str], timeouts: Timeouts
+) -> tuple[Job | None, Cluster]:
+    """The job that stands for the one that has gone (None: there is none), and the snapshot in which those
+    that need no job to leave have free nodes: no other one counts on these. `announced`: the jobs that came
+    for an announcement.
+    """
+    able = (
+        one
+        for one in startable(cluster)
+        if one.job_id not in announced and _replaces(one, operation, cluster, timeouts)
+    )
+    for job in sorted(able, key=lambda one: (one.node_count < len(operation.nodes), *turn(one, operation))):
+        free = _free_nodes(job, cluster)
+        if len(free) < job.node_count:
+            return job, cluster
+        there = _on(free[: job.node_count], job)
+        cluster = changed(cluster, jobs=tuple(there if one is job else one for one in cluster.jobs))
+    return None, cluster
+
+
+def _on(nodes: tuple[str, ...], job: Job) -> Job:
+    """The job as if it ran on these nodes."""
+    held = None if job.demand is None else (job.demand,) * len(nodes)
+    return changed(job, state=JobState.RUNNING, nodes=nodes, allocation=held)
 
 
 def _is_waited_for(operation: Operation) -> bool:
@@ -80,8 +104,8 @@ def _served(operations: Iterable[Operation]) -> Iterable[str]:
 
 def _replaces(job: Job, operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:
     """Whether a job that could start stands for the one that has gone: it is of the same user, was submitted
-    later or follows it, and what is held and about to come free serves it. If it needs no job to leave, it
-    does not. One that follows when all jobs have left has an operation of its own (`passed_on`).
+    later or follows it, and what is held and about to come free serves it. One that follows when all jobs
+    have left has an operation of its own (`passed_on`).
     """
     shares = operation.kind is OperationKind.MAKE_WAY_SHARED
     # A cluster may report the submission in whole seconds.
@@ -95,17 +119,16 @@ def _replaces(job: Job, operation: Operation, cluster: Cluster, timeouts: Timeou
         and operation.own_reservation in (None, cluster.own_reservation(job))
         and has_room(operation, job, cluster)
         and _leave_in_time(operation, job)
-        and not _finds_free_nodes(job, cluster)
     )
 
 
-def _finds_free_nodes(job: Job, cluster: Cluster) -> bool:
-    """Whether enough nodes are free for a job, are awake in time, and are not needed by the site before the
-    job would end.
+def _free_nodes(job: Job, cluster: Cluster) -> tuple[str, ...]:
+    """The nodes that are free for a job, are awake in time, and are not needed by the site before the job
+    would end. If they are enough, it needs no job to leave.
     """
     sets, left_s = cluster.node_sets(), max(0.0, _deadline_s(job) - cluster.now_s)
     free = sets.of_new(cluster.free_nodes(job.eligible_nodes, job.demand)) & eligible_set(job, cluster)
-    return (free & ~sets.asleep_for(left_s)).bit_count() >= job.node_count
+    return sets.names(free & ~sets.asleep_for(left_s))
 
 
 def _some_leave(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:

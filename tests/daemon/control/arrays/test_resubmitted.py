@@ -18,7 +18,7 @@ from makeway.policies.model import (
     Phase,
 )
 from makeway.simharness.swarm.journal import Killed, MortalJournal
-from tests.builders import node_names, running
+from tests.builders import cluster, node_names, running
 from tests.daemon.control.arrays.resubmission import (
     ACTS,
     FIRST,
@@ -106,6 +106,26 @@ def test_each_of_two_cancelled_jobs_is_replaced_by_one() -> None:
     assert [one.for_job_id for one in journal.open_operations()] == [SECOND, "22"]
     assert len(slurm.sent("checkpoint")) == 2
     assert slurm.sent("release") == []
+
+
+def test_free_nodes_that_are_enough_for_one_of_two_jobs_count_once() -> None:
+    """Both were cancelled and submitted again, while a job ended on two more nodes."""
+    slurm, journal, loop = signalled()
+    ends = running("x", node_names(2, first=5), preemptible=False)
+    slurm.view = replace(slurm.view, nodes=cluster(6).nodes, jobs=(*slurm.view.jobs, ends))
+    slurm.submit("21")
+    goes_on(slurm, loop)
+    assert slurm.sent("checkpoint") == [("checkpoint", "v", FIRST), ("checkpoint", "w", "21")]
+    for job_id in (FIRST, "21", "x"):
+        slurm.cancel(job_id)
+    for job_id in (SECOND, "22"):
+        slurm.submit(job_id)
+    loop.reconcile()
+    nodes = {one.for_job_id: one.nodes for one in journal.open_operations()}
+    assert nodes["22"] == node_names(2)
+    assert nodes[SECOND] == node_names(2, first=5)
+    goes_on(slurm, loop)
+    assert len(slurm.sent("checkpoint")) == 2
 
 
 def test_it_may_be_submitted_again_several_times() -> None:

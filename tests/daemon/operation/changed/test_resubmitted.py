@@ -219,3 +219,20 @@ def test_a_job_on_parts_of_nodes_gets_what_comes_free_there(cpus: int, follows: 
     hold = task_of(found, "reserve").action
     assert isinstance(hold, Reserve)
     assert not follows or hold.kind is OperationKind.MAKE_WAY_SHARED
+
+
+@pytest.mark.parametrize(("cpus", "served"), [(4, []), (5, ["w2"])])
+def test_two_jobs_on_parts_of_nodes_may_find_room_on_the_same_free_nodes(
+    cpus: int, served: list[str]
+) -> None:
+    """On four more nodes eight CPUs are free."""
+    operation = replace(signalled(), kind=OperationKind.MAKE_WAY_SHARED)
+    jobs = [
+        replace(SECOND, job_id=f"w{number}", demand=Resources.of({CPU: cpus}), submit_s=1015.0 + number)
+        for number in (1, 2)
+    ]
+    names = cluster(8).nodes
+    nodes = tuple(replace(node, capacity=Resources.of({CPU: 8})) for node in names)
+    view = replace(seen(SAVING, *jobs, operation=operation), nodes=nodes)
+    (found,) = resubmitted((operation,), view, (), PATIENCE)
+    assert [found.for_job_id] == (served or ["u"])
