@@ -111,7 +111,7 @@ class Serving:
             if partition in one.partitions
             and one.name not in request.excluded
             and one.temporary_disk_mb >= request.temporary_disk_mb
-            and one.threads_per_core >= (request.threads_per_core or 1)
+            and cpus_per_core(one) >= (request.threads_per_core or 1)
         }
         return satisfying(features, there)
 

@@ -34,6 +34,9 @@ class WholeDemand:
     gres: tuple[Gres, ...]
     threads_per_core: int = 1
     """How many threads a core has to have."""
+    cpus_per_core: int = 1
+    """How many of them have to be CPUs: on nodes whose cores count as CPUs Slurm gives a job no second thread
+    of a core, unless it counts no cores (22.05, 24.11 and 26.05 as tried)."""
     core_count: int = 0
     """How many cores, where the job does not use every thread of a core. 0: it does not say."""
     temporary_disk_mb: float = 0.0
@@ -196,6 +199,7 @@ class WholeServing:
             one.usable_cpu_count >= demand.cpu_count
             and one.usable_memory_mb >= memory_mb
             and one.threads_per_core >= demand.threads_per_core
+            and cpus_per_core(one) >= demand.cpus_per_core
             and one.usable_cpu_count // cpus_per_core(one) >= demand.core_count
             and one.temporary_disk_mb >= demand.temporary_disk_mb
             and one.name not in demand.excluded
@@ -245,7 +249,8 @@ def whole_demand(
     demand = replace(
         demand,
         cpu_count=cpu_count,
-        threads_per_core=found.threads_per_core or 1,
+        threads_per_core=(threads := found.threads_per_core or 1),
+        cpus_per_core=threads if cores else 1,
         core_count=_cores(cpu_count, tasks, found) if cores else 0,
         temporary_disk_mb=found.temporary_disk_mb,
     )
@@ -286,7 +291,8 @@ def whole_demand_of(
         cpu_count=cpu_count,
         memory_mb=request.memory_mb if by_node else 0.0,
         gres=generic,
-        threads_per_core=request.threads_per_core or 1,
+        threads_per_core=(threads := request.threads_per_core or 1),
+        cpus_per_core=threads if cores else 1,
         core_count=_cores(cpu_count, tasks, request) if cores else 0,
         temporary_disk_mb=request.temporary_disk_mb,
     )

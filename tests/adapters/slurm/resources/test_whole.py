@@ -180,6 +180,25 @@ def test_threads_that_a_core_has_to_have() -> None:
         assert resources.submitted(wanted).eligible_nodes == frozenset({"t1"})
 
 
+@pytest.mark.parametrize("counts", [COUNTS, WHOLE_NODES], ids=["cores count", "select/linear"])
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_where_cores_count_as_cpus_no_job_gets_two_threads_of_one(counts: Counting, exclusive: bool) -> None:
+    """As of `-N1 -n4 --threads-per-core=2` on nodes with `CPUs=8` and with `CPUs=4`, of four cores and eight
+    threads each, tried on 22.05, 24.11 and 26.05. With select/linear it starts on both.
+    """
+    there = (
+        node("t1", core_count=4, threads_per_core=2),
+        node("e1", core_count=4, threads_per_core=2, cpu_count=4, usable_cpu_count=4),
+    )
+    eligible = frozenset({"t1"}) if counts is COUNTS else None
+    found = replace(told(threads_per_core=2), exclusive=exclusive)
+    assert asked(there, found, counts, node_count=1).eligible_nodes == eligible
+    options = ["-N1", "-n4", "--threads-per-core=2", "--mem=10", *(["--exclusive"] if exclusive else [])]
+    resources = SnapshotResources(there, PARTITIONS, counts=counts)
+    wanted = resources.submitted(submission(options, PARTITIONS, NO_JOB_DEFAULTS))
+    assert wanted.eligible_nodes == eligible
+
+
 def test_a_job_that_uses_one_thread_of_each_core_needs_as_many_cores() -> None:
     """As of `--exclusive -n8 --hint=nomultithread`, tried on 22.05 and 24.11."""
     small = {"core_count": 4, "threads_per_core": 2}
