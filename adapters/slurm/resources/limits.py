@@ -104,7 +104,7 @@ class LimitsReader:
         """
         self._of_partitions = {one.name: one.qos for one in partitions if one.qos}
         if not lines:
-            return NO_LIMITS
+            return KnownLimits(parents=self._parents)
         self._parents.update(parents_of(lines))
         of_jobs = ({self._of_partitions.get(name, "") for name in job.partitions} for job in waiting)
         several = any(found - {"", job.qos} for job, found in zip(waiting, of_jobs, strict=True))

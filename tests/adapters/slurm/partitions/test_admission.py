@@ -8,6 +8,8 @@ from makeway.adapters.slurm import parse_cluster
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.partitions.accounts import children_of, with_accounts_below, with_those_below
 from makeway.adapters.slurm.partitions.admission import ANYBODY, TakenJobs
+from makeway.adapters.slurm.resources.limits import LimitsReader
+from tests.adapters.slurm.jobs.raw_jobs import PENDING
 
 PARENTS = {"child": "top", "top": "root", "root": "", "other": "root"}
 
@@ -87,3 +89,19 @@ def test_an_account_stands_for_those_below_it_however_deep_they_are_and_in_a_cir
         "x",
         "",
     ]
+
+
+def test_the_accounts_stay_known_while_no_urgent_job_waits() -> None:
+    """Else the partitions would change with each urgent job, and all jobs would be made anew."""
+    lines = [
+        "ClusterName=c Account=root UserName= Partition= ParentAccount= Comment= GrpJobs=N(0)",
+        "ClusterName=c Account=top UserName= Partition= ParentAccount=root(1) Comment= GrpJobs=N(0)",
+    ]
+    reader = LimitsReader(lambda: None)
+    partitions = [RawPartition(name="p", state="UP", admission=TakenJobs(allowed_accounts="root"))]
+    told = [
+        with_accounts_below(partitions, reader.learn(read, partitions, [PENDING]).parents, (24, 11))
+        for read in (lines, [])
+    ]
+    assert told[0] == told[1]
+    assert told[0][0].admission.allowed_accounts == "root,top"
