@@ -47,7 +47,7 @@ def _unsound_values(noted: Action | Rationale | Decision) -> str | None:
     """
     for name, check, accepted in _checks_of(noted.__class__):
         if not check(value := getattr(noted, name)):
-            shown = repr(value) if isinstance(value, str | int | float) else _kind(value)
+            shown = repr(value) if isinstance(value, str | float) else _shown(value)
             return f"{name} is {shown}; accepted: {accepted}"
     return None
 
@@ -77,6 +77,8 @@ def _check_of(hint: Any) -> Callable[[Any], bool]:
         return lambda value: isinstance(value, str) and (value.isascii() or _encodable(value))
     if hint is float:
         return lambda value: isinstance(value, int | float) and _is_finite(value)
+    if hint is int:  # metrics and texts make a float of it
+        return lambda value: isinstance(value, int) and _is_finite(value)
     kind = cast(type[Any], hint)
     if is_dataclass(kind):
         own = _checks_of(kind)
@@ -92,6 +94,13 @@ def _is_finite(number: float) -> bool:
         return math.isfinite(number)
     except OverflowError:
         return False
+
+
+def _shown(value: object) -> str:
+    """A value for people. Python prints no whole number of thousands of digits."""
+    if not isinstance(value, int | float):
+        return _kind(value)
+    return repr(value) if isinstance(value, float) or _is_finite(value) else "too large a number"
 
 
 def _encodable(text: str) -> bool:
@@ -128,8 +137,7 @@ def _unsound_seconds(noted: Action | Rationale | Decision) -> str | None:
         value: object = getattr(noted, name)
         if isinstance(value, int | float):
             if not _is_finite(value):
-                shown = value if isinstance(value, float) else "too large a number"
-                return f"{name} is {shown}; accepted: a finite number of seconds"
+                return f"{name} is {_shown(value)}; accepted: a finite number of seconds"
         elif value is not None:
             return f"{name} is {_kind(value)}; accepted: seconds, or None"
     return None

@@ -132,6 +132,14 @@ def decision_with(**fields: Any) -> Decision:
             "a Decision whose again_s is too large a number; accepted: a finite number of seconds",
         ),
         (
+            decision_with(rationale=(replace(WHY, node_count=10**5000),)),
+            r"a Decision whose rationale\[0\].node_count is too large a number; accepted: a whole number",
+        ),
+        (
+            decision_with(rationale=(replace(WHY, candidates=(replace(LEFT, loss_node_s=10**400),)),)),
+            r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
+        ),
+        (
             decision_with(actions=(with_any(requeue("1"), verb="cancel"),)),
             r"a Decision whose actions\[0\].verb is 'cancel'; accepted: 'requeue'",
         ),
