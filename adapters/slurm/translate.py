@@ -266,7 +266,7 @@ class Translator:
         if name := self._licenses.on_nodes(raw):
             return f"nodes that makeway cannot choose (--licenses={printable(name)})"
         left = self._licenses.left(raw, self.now_s)
-        for name, count in asked_licenses(raw.licenses):
+        for name, count in asked_licenses(raw.licenses).items():
             if count > left.get(name, count):
                 return f"a licence ({printable(name)}: it asks for {count}, {left[name]} free)"
         over = asked.over_limits_in
@@ -283,7 +283,7 @@ class Translator:
         free = self._licenses.left(raw, self.now_s)
         licenses = (
             Quota(name=f"licences {printable(name)}", needs=float(count), left=float(free[name]))
-            for name, count in asked_licenses(raw.licenses)
+            for name, count in asked_licenses(raw.licenses).items()
             if name in free
         )
         least = self._resources.least_held(raw, asked) if self._limits.limited else dict[str, float]()

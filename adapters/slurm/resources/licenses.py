@@ -10,7 +10,7 @@ that it lacks one. No room is made for it: it would be the wrong room.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
@@ -39,11 +39,17 @@ def _license_count(line: str) -> tuple[str, LicenseCount]:
     return value(line, "LicenseName"), LicenseCount(free, reserved, " Nodes=" in line)
 
 
-def asked_licenses(text: str) -> Iterator[tuple[str, int]]:
-    """The licenses of `fluent:2,matlab`; none where the job accepts one or the other."""
-    for part in text.split(",") if text and "|" not in text else ():
-        name, _, number = part.partition(":")
-        yield name, int(number) if number.isascii() and number.isdigit() else 1
+def asked_licenses(text: str) -> Mapping[str, int]:
+    """The licenses of `fluent:2,matlab`, by name; none where the job accepts one or the other.
+
+    Users may write `fluent:2;matlab`, and `fluent=2` (24.11, 26.05), and 26.05 prints those of a reservation
+    so. One that is named twice counts twice.
+    """
+    found: dict[str, int] = {}
+    for part in re.split("[,;]", text) if text and "|" not in text else ():
+        name, _, number = part.replace("=", ":").partition(":")
+        found[name] = found.get(name, 0) + (int(number) if number.isascii() and number.isdigit() else 1)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +63,12 @@ class FreeLicenses:
 
     def on_nodes(self, raw: RawJob) -> str:
         """A license that a job asks for, or may have, and that belongs to nodes. Empty: there is none."""
-        asked = (part.partition(":")[0] for part in re.split(r"[,|]", raw.licenses))
+        asked = (re.split("[:=]", part)[0] for part in re.split("[,;|]", raw.licenses))
         return next((name for name in asked if name in self.counts and self.counts[name].on_nodes), "")
 
     def left(self, raw: RawJob, now_s: float) -> Mapping[str, int]:
         """How many of each license that a job asks for are left to it if it starts now."""
-        asked = [name for name, _ in asked_licenses(raw.licenses) if name in self.counts]
+        asked = [name for name in asked_licenses(raw.licenses) if name in self.counts]
         if not asked:
             return {}
         kept = self._kept(now_s, inf if raw.limit_s is None else now_s + raw.limit_s)
@@ -76,7 +82,7 @@ class FreeLicenses:
         kept: dict[str, int] = {}
         for one in self.reservations:
             if one.start_s < end_s and one.end_s > start_s:
-                for name, count in asked_licenses(one.licenses):
+                for name, count in asked_licenses(one.licenses).items():
                     kept[name] = kept.get(name, 0) + count
         return kept
 

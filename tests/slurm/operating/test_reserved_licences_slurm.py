@@ -1,4 +1,4 @@
-"""Licences that a reservation has, on a real Slurm. Slurm calls them free."""
+"""Licences that a reservation has soon, on a real Slurm. Slurm calls them free, and not reserved."""
 
 from collections.abc import Iterator
 
@@ -28,8 +28,8 @@ RESERVED = "theirs"
 
 @pytest.fixture(scope="module")
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
-    """Four nodes, and one licence."""
-    settings = slurm_settings(Licenses="fluent:1", SchedulerParameters=RARELY)
+    """Four nodes, and two licences, which a reservation has together."""
+    settings = slurm_settings(Licenses="fluent:1,matlab:1", SchedulerParameters=RARELY)
     with dev_cluster(DevSpec(node_count=4, root=slurm_root, settings=settings)) as cluster:
         yield cluster
 
@@ -41,8 +41,10 @@ def test_no_job_leaves_for_one_whose_licence_a_reservation_has(
     story.works(*[story.submit(SAVES, 1, "saving") for _ in range(4)])
     slurm = story.world.cluster
     first = story.submit("exec sleep 600", 4, "other")
-    words = ("StartTime=now", "Duration=60", "Users=root", "Flags=ANY_NODES")
-    slurm.run("scontrol", "create", "reservation", f"ReservationName={RESERVED}", "Licenses=fluent:1", *words)
+    words = ("StartTime=now+5minutes", "Duration=60", "Users=root", "Flags=ANY_NODES")
+    slurm.run(
+        "scontrol", "create", "reservation", f"ReservationName={RESERVED}", "Licenses=matlab,fluent", *words
+    )
     daemon = start_daemon()
     urgent = story.submit(URGENT, 1, "urgent", *WHOLE_NODES, "--licenses=fluent:1")
     story.urgent.append(urgent)

@@ -20,6 +20,17 @@ RESERVED = RawReservation(
 )
 
 
+def translator(licenses: FreeLicenses) -> Translator:
+    return Translator(
+        (JobClass(name="u", kind=JobKind.ON_DEMAND),),
+        SnapshotResources(NODES, PARTITIONS),
+        NOW_S,
+        exclusive_shrink=True,
+        holds=HoldNames(prefix="makeway_c."),
+        licenses=licenses,
+    )
+
+
 def left(*others: RawReservation, free: int = 3, reserved: int = 0, limit_s: float | None = 600.0) -> int:
     counts = {"fluent": LicenseCount(free, reserved), "matlab": LicenseCount(5, 0)}
     found = FreeLicenses(counts, others).left(replace(ASKS, limit_s=limit_s), NOW_S)
@@ -32,6 +43,25 @@ def test_what_a_reservation_has_is_left_to_no_other_job() -> None:
     assert left(RESERVED) == 2
     assert left(RESERVED, RESERVED) == 1
     assert left(RESERVED, free=0) == 0
+
+
+@pytest.mark.parametrize("has", ["matlab:1;fluent:2", "fluent:1;matlab:1;fluent:1", "matlab;fluent=2"])
+def test_so_is_it_as_26_05_prints_several(has: str) -> None:
+    assert left(replace(RESERVED, licenses=has)) == 1
+
+
+@pytest.mark.parametrize(
+    "asked", ["fluent:2;matlab:1", "matlab,fluent:2", "fluent=2;matlab", "fluent:1,matlab:1,fluent:1"]
+)
+def test_what_a_job_asks_for_may_be_written_in_several_ways(asked: str) -> None:
+    """Tried: of `fluent:1,fluent:1` Slurm needs two (22.05, 24.11, 26.05)."""
+    counts = {"fluent": LicenseCount(1, 0), "matlab": LicenseCount(5, 0)}
+    job = translator(FreeLicenses(counts)).job(replace(PENDING, licenses=asked))
+    assert job.blocked_by == "a licence (fluent: it asks for 2, 1 free)"
+    assert {(one.name, one.needs, one.left) for one in job.quotas} == {
+        ("licences fluent", 2.0, 1.0),
+        ("licences matlab", 1.0, 5.0),
+    }
 
 
 def test_of_what_slurm_says_and_what_its_reservations_have_the_larger_number_counts() -> None:
@@ -57,7 +87,12 @@ def test_a_reservation_counts_that_overlaps_with_the_run(
 
 @pytest.mark.parametrize(
     ("asked", "expected"),
-    [("natural", "natural"), ("fluent:1,natural:2", "natural"), ("fluent|natural:1", "natural")],
+    [
+        ("natural", "natural"),
+        ("fluent:1,natural:2", "natural"),
+        ("fluent|natural:1", "natural"),
+        ("fluent:1;natural=2", "natural"),
+    ],
 )
 def test_one_of_nodes_is_named(asked: str, expected: str) -> None:
     layers = [
@@ -83,13 +118,6 @@ def test_they_are_read() -> None:
 
 
 def test_no_room_is_made_for_a_job_with_a_licence_of_nodes() -> None:
-    translator = Translator(
-        (JobClass(name="u", kind=JobKind.ON_DEMAND),),
-        SnapshotResources(NODES, PARTITIONS),
-        NOW_S,
-        exclusive_shrink=True,
-        holds=HoldNames(prefix="makeway_c."),
-        licenses=FreeLicenses({"natural": LicenseCount(2, 0, on_nodes=True)}),
-    )
-    job = translator.job(replace(PENDING, licenses="natural"))
+    found = translator(FreeLicenses({"natural": LicenseCount(2, 0, on_nodes=True)}))
+    job = found.job(replace(PENDING, licenses="natural"))
     assert job.blocked_by == "nodes that makeway cannot choose (--licenses=natural)"
