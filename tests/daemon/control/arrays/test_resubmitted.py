@@ -16,6 +16,8 @@ from makeway.policies.model import (
     Node,
     NodeState,
     Phase,
+    Reservation,
+    Reserve,
 )
 from makeway.simharness.swarm.journal import Killed, MortalJournal
 from tests.builders import cluster, node_names, running
@@ -86,11 +88,37 @@ def test_of_a_smaller_job_only_as_many_leave_as_it_needs() -> None:
 def test_of_two_jobs_the_one_that_uses_all_nodes_gets_them() -> None:
     slurm, journal, loop = signalled()
     slurm.cancel(FIRST)
-    slurm.submit("13", 1)
-    slurm.submit(SECOND, 2)
+    slurm.submit(SECOND, 1)
+    slurm.submit("13", 2)
     loop.reconcile()
-    assert slurm.job(SECOND).reservation == f"mw_{FIRST}"
+    assert slurm.job("13").reservation == f"mw_{FIRST}"
     assert {one.for_job_id for one in journal.open_operations()} == {SECOND, "13"}
+
+
+def test_a_job_that_still_waits_keeps_what_was_asked_for_it() -> None:
+    slurm, journal, loop = signalled()
+    slurm.submit("21")
+    goes_on(slurm, loop)
+    slurm.cancel("21")
+    slurm.submit("22")
+    loop.reconcile()
+    assert [one.for_job_id for one in journal.open_operations()] == [FIRST, "22"]
+    assert slurm.job(FIRST).reservation == f"mw_{FIRST}"
+
+
+def test_a_job_that_was_submitted_with_the_same_reservation_keeps_it() -> None:
+    slurm, journal = FourNodes(), Journal(None)
+    loop = daemon(slurm, journal)
+    course = Reservation(name="course", nodes=(), start_s=0.0, end_s=1e6)
+    slurm.view = replace(slurm.view, reservations=(course,))
+    for job_id in (FIRST, SECOND):
+        slurm.submit(job_id)
+        slurm.put(replace(slurm.job(job_id), reservation="course"))
+        goes_on(slurm, loop)
+        if job_id == FIRST:
+            slurm.cancel(FIRST)
+    holds = [one for one in slurm.actions if isinstance(one, Reserve)]
+    assert [(one.job_id, one.own_reservation) for one in holds] == [(FIRST, "course"), (SECOND, "course")]
 
 
 def test_each_of_two_cancelled_jobs_is_replaced_by_one() -> None:
@@ -227,3 +255,13 @@ def test_explain_shows_what_was_sent_for_the_second_job() -> None:
     assert [why.for_job_id for why in told.stored.decision.rationale] == [FIRST]
     outcomes = {one.action.verb: one.outcome for one in told.actions}
     assert outcomes == {"reserve": "accepted", "checkpoint": "accepted", "requeue": "accepted"}
+
+
+def test_what_was_decided_for_the_first_job_was_begun(tmp_path: Path) -> None:
+    with closing(Journal(tmp_path / "journal.sqlite")) as journal:
+        slurm, _, loop = signalled(journal=journal)
+        slurm.cancel(FIRST)
+        slurm.submit(SECOND)
+        goes_on(slurm, loop)
+        outcomes = {one.action.verb: one.outcome for one in explain(journal, "1").actions}
+    assert outcomes == {"reserve": "accepted", "checkpoint": "accepted", "requeue": "not sent"}

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.daemon.operation.changed.hold_end import LONGEST_S
 from makeway.daemon.operation.changed.resubmitted import resubmitted
 from makeway.daemon.operation.observation import Timeouts
 from makeway.daemon.operation.transitions import advance
@@ -105,10 +106,28 @@ def test_a_hold_that_was_never_made_is_made_for_the_second_job() -> None:
     before = begun(cluster(4, urgent("u", 4), SAVING), reserve(), *SAVES)
     operation, _ = taken_over(before, SAVING, SECOND)
     holds = [task for task in operation.tasks if isinstance(task.action, Reserve)]
-    assert [(task.action.job_id, task.progress) for task in holds] == [
-        ("u", Progress.DROPPED),
-        ("w", Progress.PLANNED),
+    assert [(task.action.job_id, task.action.for_job_id, task.progress) for task in holds] == [
+        ("u", "u", Progress.DROPPED),
+        ("w", "w", Progress.PLANNED),
     ]
+
+
+def test_it_is_waited_for_from_now_on_if_its_time_to_start_is_over() -> None:
+    before = replace(signalled(), deadline_s=1000.0, give_up_s=1100.0)
+    operation, _ = taken_over(before, SAVING, replace(SECOND, start_within_s=0.0))
+    assert (operation.deadline_s, operation.give_up_s) == (1015.0, NOW_S + PATIENCE.give_up_after_s)
+
+
+def test_the_tasks_of_its_array_follow_it() -> None:
+    operation, _ = taken_over(signalled(), SAVING, replace(SECOND, array_job_id="9"))
+    assert operation.array_job_id == "9"
+
+
+def test_no_hold_lasts_for_ever() -> None:
+    operation, _ = taken_over(signalled(), SAVING, replace(SECOND, walltime_s=1e12))
+    hold = task_of(operation, "reserve").action
+    assert isinstance(hold, Reserve)
+    assert LONGEST_S < hold.duration_s < 366 * 86_400.0
 
 
 def refused(operation: Operation) -> Operation:
@@ -158,6 +177,14 @@ def test_the_jobs_have_to_leave_by_the_deadline_of_the_second(within_s: float, f
     """The plan is for a start at 1600 s."""
     operation, _ = taken_over(signalled(), SAVING, replace(SECOND, start_within_s=within_s))
     assert operation.for_job_id == ("w" if follows else "u")
+
+
+def test_a_job_in_more_of_a_hurry_than_the_first_one_follows_if_the_others_leave_in_time() -> None:
+    saves = (signal("v"), requeue("v", Method.SYSTEM, not_after_s=1300.0))
+    before, _ = issue_all(held_operation(*saves), holding(SAVING))
+    for within_s, follows in ((285.0, True), (284.0, False)):
+        operation, _ = taken_over(before, SAVING, replace(SECOND, start_within_s=within_s))
+        assert operation.for_job_id == ("w" if follows else "u")
 
 
 def test_a_plan_that_is_late_is_kept_for_one_with_as_much_time() -> None:
