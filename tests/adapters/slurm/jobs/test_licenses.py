@@ -11,7 +11,9 @@ from makeway.adapters.slurm.resources.licenses import FreeLicenses, LicenseCount
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import Translator
 from makeway.policies.model import JobKind
+from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of, made_reservation
 from tests.adapters.slurm.jobs.raw_jobs import NODES, NOW_S, PARTITIONS, PENDING
+from tests.adapters.slurm.test_parse import ROW
 
 COMMAND = ("scontrol",)
 ASKS = replace(PENDING, licenses="fluent:2,other", limit_s=600.0)
@@ -55,7 +57,7 @@ def test_so_is_it_as_26_05_prints_several(has: str) -> None:
 )
 def test_what_a_job_asks_for_may_be_written_in_several_ways(asked: str) -> None:
     """Tried: of `fluent:1,fluent:1` Slurm needs two (22.05, 24.11, 26.05)."""
-    counts = {"fluent": LicenseCount(1, 0), "matlab": LicenseCount(5, 0)}
+    counts = {"fluent": LicenseCount(3, 2), "matlab": LicenseCount(5, 0)}
     job = translator(FreeLicenses(counts)).job(replace(PENDING, licenses=asked))
     assert job.blocked_by == "a licence (fluent: it asks for 2, 1 free)"
     assert {(one.name, one.needs, one.left) for one in job.quotas} == {
@@ -121,3 +123,17 @@ def test_no_room_is_made_for_a_job_with_a_licence_of_nodes() -> None:
     found = translator(FreeLicenses({"natural": LicenseCount(2, 0, on_nodes=True)}))
     job = found.job(replace(PENDING, licenses="natural"))
     assert job.blocked_by == "nodes that makeway cannot choose (--licenses=natural)"
+
+
+def test_a_snapshot_counts_what_its_reservations_have() -> None:
+    slurm = FakeSlurm(ROW | {"QOS": "urgent", "Licenses": "fluent:1"})
+    soon = {"StartTime": f"{NOW_S + 60:.0f}", "Nodes": "(null)", "Flags": "ANY_NODES", "Users": "eve"}
+    slurm.reservations = {"theirs": made_reservation("theirs", **soon, Licenses="matlab:1;fluent:1")}
+    slurm.change = lambda lines: [
+        "LicenseName=fluent Total=1 Used=0 Free=1 Reserved=0 Remote=no"
+        if line.startswith("JobId=licenses ")
+        else line
+        for line in lines
+    ]
+    (job,) = adapter_of(slurm).snapshot().jobs
+    assert job.blocked_by == "a licence (fluent: it asks for 1, 0 free)"

@@ -16,6 +16,7 @@ from makeway.adapters.slurm.resources.holdings import (
     parts_of,
 )
 from makeway.policies.model import CPU, GPU, MEMORY, Resources
+from tests.adapters.slurm.fake_slurm import RUNNING, FakeSlurm, adapter_of
 from tests.adapters.slurm.resources.test_details import COUNTS, JOB, TRUE, printed
 
 CAPACITIES = {name: Resources.of({CPU: 4, MEMORY: 1000}) for name in ("n1", "n2")}
@@ -130,26 +131,29 @@ def test_the_shares_of_all_nodes_add_up() -> None:
     assert node_equivalents(JOB, None, CAPACITIES, {}) is None
 
 
+NUMBERED = (
+    "JobId=7 JobName=sbatch UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=1 Nice=0 Account=batch "
+    "QOS=(null) JobState=RUNNING Reason=None Dependency=(null) ReqNodeList=(null) ExcNodeList=(null) "
+    "NodeList=n1 BatchHost=n1 NumNodes=1 NumCPUs=2 NumTasks=2 CPUs/Task=1 ReqB:S:C:T=0:0:*:* "
+    "{totals}=cpu=2,mem=800M,node=1,billing=2 Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=* "
+    "JOB_GRES=(null)   Nodes=n1 CPU_IDs=4-7 Mem=800 GRES= MinCPUsNode=1 MinMemoryNode=800M "
+    "MinTmpDiskNode=0 Features=(null) DelayBoot=00:00:00 OverSubscribe=OK Contiguous=0 Licenses=(null) "
+    "Network=(null) Command=(null) WorkDir=/tmp"
+)
+CORES_ARE_CPUS = (
+    "NodeName=n1 Arch=x86_64 CoresPerSocket=4  CPUAlloc=4 CPUEfctv=4 CPUTot=4 CPULoad=12.19 "
+    "AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) RealMemory=4000 AllocMem=1600 Sockets=1 "
+    "Boards=1 State=ALLOCATED ThreadsPerCore=2 TmpDisk=0 Weight=1 Partitions=batch "
+)
+
+
 @pytest.mark.parametrize("totals", ["TRES", "ReqTRES=cpu=2,mem=800M,node=1,billing=2 AllocTRES"])
 def test_where_cores_count_as_cpus_slurm_numbers_their_threads(totals: str) -> None:
     """As 22.05, and 24.11 and 26.05, print a job of two tasks on a node with `CPUs=4 CoresPerSocket=4
     ThreadsPerCore=2`.
     """
-    record = (
-        "JobId=7 JobName=sbatch UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=1 Nice=0 Account=batch "
-        "QOS=(null) JobState=RUNNING Reason=None Dependency=(null) ReqNodeList=(null) ExcNodeList=(null) "
-        "NodeList=n1 BatchHost=n1 NumNodes=1 NumCPUs=2 NumTasks=2 CPUs/Task=1 ReqB:S:C:T=0:0:*:* "
-        f"{totals}=cpu=2,mem=800M,node=1,billing=2 Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=* "
-        "JOB_GRES=(null)   Nodes=n1 CPU_IDs=4-7 Mem=800 GRES= MinCPUsNode=1 MinMemoryNode=800M "
-        "MinTmpDiskNode=0 Features=(null) DelayBoot=00:00:00 OverSubscribe=OK Contiguous=0 Licenses=(null) "
-        "Network=(null) Command=(null) WorkDir=/tmp\n"
-    )
-    line = (
-        "NodeName=n1 Arch=x86_64 CoresPerSocket=4  CPUAlloc=4 CPUEfctv=4 CPUTot=4 CPULoad=12.19 "
-        "AvailableFeatures=(null) ActiveFeatures=(null) Gres=(null) RealMemory=4000 AllocMem=1600 Sockets=1 "
-        "Boards=1 State=ALLOCATED ThreadsPerCore=2 TmpDisk=0 Weight=1 Partitions=batch "
-    )
-    threads = threads_per_cpu(nodes([line], command=("scontrol",)))
+    record = NUMBERED.format(totals=totals) + "\n"
+    threads = threads_per_cpu(nodes([CORES_ARE_CPUS], command=("scontrol",)))
     job = replace(
         JOB, name="sbatch", account="batch", nodes=("n1",), cpu_count=2, tres="cpu=2,mem=800M,node=1"
     )
@@ -159,3 +163,15 @@ def test_where_cores_count_as_cpus_slurm_numbers_their_threads(totals: str) -> N
     for holding in (by_id.of(job), of_all.of(job)):
         assert holding is not None
         assert holding.held == {"n1": Resources.of({CPU: 2, MEMORY: 800})}
+
+
+def test_a_snapshot_goes_by_the_threads_of_its_nodes() -> None:
+    row = {"JobArrayID": "7", "Name": "sbatch", "Account": "batch", "NodeList": "n1", "NumNodes": "1"}
+    slurm = FakeSlurm(RUNNING | row | {"NumCPUs": "2", "tres-alloc": "cpu=2,mem=800M,node=1,billing=2"})
+    slurm.settings = {"SelectType": "select/cons_tres", "SelectTypeParameters": "CR_CORE_MEMORY"}
+    shown = {"NodeName=n1 ": CORES_ARE_CPUS, "JobId=7 ": NUMBERED.format(totals="TRES")}
+    slurm.change = lambda lines: [
+        shown.get(line.partition(" ")[0] + " ", line) for text in lines for line in text.splitlines()
+    ]
+    (job,) = adapter_of(slurm).snapshot().jobs
+    assert job.allocation == (Resources.of({CPU: 2, MEMORY: 800}),)
