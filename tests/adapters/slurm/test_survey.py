@@ -27,6 +27,7 @@ from makeway.adapters.slurm.survey import (
     survey,
 )
 from makeway.policies.model import JobKind
+from tests.adapters.slurm.fake_slurm import RUNNING
 from tests.adapters.slurm.jobs.raw_jobs import ANY, PENDING
 from tests.adapters.slurm.test_parse import COMMAND, RELEASES, TOKEN, captured
 
@@ -271,3 +272,19 @@ def test_an_urgent_component_counts_as_an_urgent_job() -> None:
     component = replace(PENDING, job_id="7+0", heterogeneous=True)
     assert [one.pending for one in count((component, PENDING), (urgent,))] == [2, 0]
     assert [one.pending for one in count((component, PENDING), (ANY,))] == [1, 1]
+
+
+@pytest.mark.parametrize(("release", "unable"), [("22.05", 1), ("24.11", 0)])
+def test_jobs_of_accounts_that_may_be_below_an_allowed_one_are_not_said_to_be_left_alone(
+    release: str, unable: int
+) -> None:
+    row = RUNNING | {"Account": "saving", "QOS": "normal", "NodeList": "n1"}
+    cells = "".join(row.get(name, "") + TOKEN for name in build.job_fields(RELEASES[release]))
+    printer = Printer(
+        config=captured(release, "config"),
+        squeue=f"{cells}\n",
+        partitions="PartitionName=batch State=UP AllowAccounts=science\n",
+    )
+    found = survey(SlurmSettings(classes=(ANY,)), runner=printer, user_id=0)
+    first, *_ = found.counts
+    assert (first.running, first.unable) == (1, unable)

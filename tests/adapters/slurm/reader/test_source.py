@@ -230,6 +230,11 @@ def test_whether_jobs_may_start_before_their_reservation_has_to_agree() -> None:
 
     assert difference(seen("SPEC_NODES"), seen("DAILY"), seen("SPEC_NODES")) is None
     assert "course: flags" in str(difference(seen("FLEX"), seen("SPEC_NODES"), seen("FLEX")))
+    has = View(
+        jobs=(),
+        cluster=ClusterRecords(nodes=(), partitions=(), reservations=(replace(plain, licenses="fluent:1"),)),
+    )
+    assert difference(has, seen(), has) is None, "pyslurm tells no licences"
 
 
 def test_what_changes_meanwhile_is_no_difference(opened: Open, told: Told, slurm: FakeSlurm) -> None:

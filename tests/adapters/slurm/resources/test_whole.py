@@ -239,6 +239,9 @@ def test_nodes_of_different_sizes_hold_a_job_together() -> None:
         assert refused.node_count > len(refused.eligible_nodes)
         pair = {**wanted, "cpu_count": 20, "task_count": 20, "tres": "cpu=20,mem=100M,node=2"}
         assert size_and_nodes(asked(there, told(most_nodes=2), counts, **pair)) == (2, "a b")
+    cores_are_cpus = tuple(replace(one, threads_per_core=2) for one in there)
+    one_thread = asked(cores_are_cpus, told(threads_per_core=1), **wanted)
+    assert size_and_nodes(one_thread) == (3, "a b c")
     resources = SnapshotResources(there, PARTITIONS, counts=WHOLE_NODES)
     for options, expected in (("-n28", (3, "a b c")), ("-n36", (4, "a b c d"))):
         found = resources.submitted(submission(options.split(), PARTITIONS, NO_JOB_DEFAULTS))
