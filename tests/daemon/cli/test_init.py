@@ -135,8 +135,10 @@ def test_existing_files_are_left_alone(tmp_path: Path, capsys: pytest.CaptureFix
     assert run(tmp_path, "--urgent-qos", "urgent", "--evictable-partition", "batch") == 2
     assert f"{tmp_path}/alerts.yaml: it exists" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["alerts.yaml"]
-    assert run(tmp_path / "a" / "b", "--urgent-qos", "urgent", "--evictable-partition", "batch") == 2
-    assert "there is no folder" in capsys.readouterr().err
+    for folder in ("a", "alerts.yaml", "alerts.yaml/a"):
+        words = ("--urgent-qos", "urgent", "--evictable-partition", "batch")
+        assert run(tmp_path / folder / "b", *words) == 2
+        assert f"there is no folder {tmp_path}/{folder}; make it first" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_looked_at_is_one_line(

@@ -92,13 +92,15 @@ def test_something_else_is_no_journal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("look", [check_journal, check_socket])
 def test_a_folder_that_is_not_there(tmp_path: Path, look: Any) -> None:
-    check = look(tmp_path / "no\x1bwhere" / "file")
-    assert check.level is Level.PROBLEM
-    assert f"there is no folder {tmp_path}/no\\x1bwhere: create it" in check.text
+    (tmp_path / "file").touch()
+    for folder in ("no\x1bwhere", "file", "file/below"):
+        check = look(tmp_path / folder / "file")
+        shown = f"{tmp_path}/{folder}".replace("\x1b", r"\x1b")
+        assert (check.level, f"there is no folder {shown}: create it" in check.text) == (Level.PROBLEM, True)
 
 
 def test_the_folders_of_the_unit_are_made_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Path, "is_dir", lambda _: False)
+    monkeypatch.setattr(Path, "stat", lambda path, **_: os.stat(f"/no{path}"))
     check = check_socket(Path("/run/makeway/makeway.sock"))
     assert check.level is Level.WARNING
     assert "makeway.service creates it" in check.text
