@@ -1,11 +1,14 @@
 """Jobs whose time limits end in time are left to end, if that saves more than a start at once may cost."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from makeway.policies.common.departures import OVERDUE_S
+from makeway.policies.common.requests import Proposal
+from makeway.policies.least_price.ends import rooms_after_ends
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
 from makeway.policies.model import (
@@ -17,11 +20,12 @@ from makeway.policies.model import (
     JobState,
     Limits,
     Method,
+    Rationale,
     Reserve,
 )
 from tests.builders import cluster as small_cluster
 from tests.builders import running as running_job
-from tests.policies.arriving import NOW_S, Build, BuildCluster, victims
+from tests.policies.arriving import NOW_S, Build, BuildCluster, hold, victims
 from tests.policies.joint.het_clusters import UNLIMITED, component
 
 LEFT_S = 300.0
@@ -293,3 +297,14 @@ def test_an_end_that_is_too_late_for_the_checkpoints_of_a_joint_choice_does_not_
         ends = replace(a, walltime_s=60.0 + left_s)
         view = replace(small_cluster(4, *needing, ends, v), limits=UNLIMITED)
         assert decide(view, waiting_machine_hours=None).again_s == again_s
+
+
+@pytest.mark.parametrize(("node", "again_s"), [("n0", [NOW_S + 540.0]), ("n1", [])])
+def test_a_room_without_nodes_of_jobs_that_end_waits_for_none(
+    two: Cluster, node: str, again_s: list[float]
+) -> None:
+    why = Rationale(for_job_id="u", node_count=1, free_node_count=0, deadline_s=600.0, summary="")
+    given = Proposal(actions=(hold("u", node, 900.0),), rationale=why)
+    request: Any = SimpleNamespace(cluster=two)
+    found = rooms_after_ends(request, NOW_S + 600.0, lambda *_: given, lambda _: 0.0, 60.0)
+    assert [one.again_s for one in found] == again_s
