@@ -28,6 +28,7 @@ from makeway.daemon.estimate.run_times import ended_runs, running
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.leader.leaving_off import left_off
+from makeway.daemon.operation.changed.failed_starts import FailedStarts
 from makeway.daemon.operation.due import NextCycle
 from makeway.daemon.operation.giving_back import give_back, give_everything_back
 from makeway.daemon.operation.handover import Watch, changes, handed_over
@@ -96,13 +97,13 @@ class Reconciler:
         self._planning = Planning(journal, in_thread=plan_in_thread)
         self._watch = Watch()
         self._silent, self._completing = SilentNodes(), CompletingJobs()
+        self._failed_starts = FailedStarts(journal.holds_since)
         self._quiet = QuietCycles(journal)
         self._next = NextCycle()
         # Which jobs ran in the last snapshot: only what is learned of users depends on it.
         self._ran: dict[str, Job] = {}
-        self._resumed = ResumedJobs()
+        self._resumed, self._said = ResumedJobs(), SaidBefore()
         self._lost_holds = LostHolds(journal.last_hold)
-        self._said = SaidBefore()
         self.reconfigure(policy, policy_config, settings)
 
     def reconfigure(self, policy: Policy[Any], policy_config: object, settings: LoopSettings) -> None:
@@ -199,7 +200,7 @@ class Reconciler:
         """A snapshot. What it says about the lease makes the settings of this cycle."""
         seen = self._permission.look(self._adapter, self._journal, self._settings.mode)
         self._present = self._permission.of_cycle(self._settings)
-        return self._completing.counted(self._silent.counted(seen))
+        return self._failed_starts.counted(self._completing.counted(self._silent.counted(seen)))
 
     def _without_snapshot(self, error: Unavailable | Unreadable, snapshot_s: float) -> CycleReport:
         """The report of a cycle without a snapshot: half a view decides nothing."""
@@ -238,7 +239,7 @@ class Reconciler:
         ]
         waiting = len(seen.waiting_urgent_jobs())
         mode, failure, standing = self._settings.mode, self._planning.failure, self._permission.standing
-        open_count = len(self._journal.open_operations())
+        open_count, notes = len(self._journal.open_operations()), (standing.text, *self._failed_starts.news)
         # What is there while another daemon leads is that one's to give back.
         restoring, follows = self._settings.restoring, self._permission.follows
         return partial(
@@ -246,7 +247,7 @@ class Reconciler:
             at_s=seen.now_s,
             mode=mode,
             sentence=sentence_of(
-                mode, waiting, actions, started, closed, deferred, open_count, failure, standing.text
+                mode, waiting, actions, started, closed, deferred, open_count, failure, notes
             ),
             snapshot_age_s=self._age_s(seen),
             actions=actions,

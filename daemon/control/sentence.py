@@ -45,15 +45,15 @@ def sentence_of(
     deferred: Sequence[Deferred],
     open_count: int,
     planning_failure: str | None,
-    standing: str = "",
+    notes: Sequence[str] = (),
 ) -> str:
     """What a cycle did, in the words of the log.
 
     Args:
         planning_failure: None: no plan failed.
-        standing: why this daemon does not act; empty: it does, or does not want to.
+        notes: what else is new; one that is empty says nothing.
     """
-    parts = [*([standing] if standing else []), f"{waiting} urgent waiting"]
+    parts = [*filter(None, notes), f"{waiting} urgent waiting"]
     done = Counter((report.outcome, report.action.verb) for report in reports)
     parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
     parts += [

@@ -1,4 +1,4 @@
-"""Which hold a job was last bound to, as the journal has it."""
+"""Which holds a job was bound to, as the journal has it."""
 
 from typing import Final
 
@@ -23,8 +23,26 @@ def last_hold(database: Database, job_id: str, since_s: float) -> Reserve | None
     if not rows or rows[0][2] < since_s:
         return None
     body = next((row[3] for row in rows if row[0] == "reserve" and row[1] in _BINDS), None)
+    return None if body is None else _hold(body)
+
+
+def holds_since(database: Database, job_id: str, since_s: float) -> tuple[Reserve, ...]:
+    """The holds that the job was, or may have been, bound to since then, the oldest first. What cannot be
+    read is left out.
+    """
+    rows = database.read(
+        "SELECT outcome, CAST(action AS BLOB) FROM commands WHERE job_id = ? AND issued_s >= ? AND verb = "
+        "'reserve' ORDER BY command_id",
+        (job_id, since_s),
+    )
+    found = (_hold(body) for outcome, body in rows if outcome in _BINDS)
+    return tuple(hold for hold in found if hold is not None)
+
+
+def _hold(body: bytes) -> Reserve | None:
+    """The hold of a stored command. None: it cannot be read."""
     try:
-        action = None if body is None else ACTION.decode(body)
+        action = ACTION.decode(body)
     except BadBody:
         return None
     return action if isinstance(action, Reserve) else None

@@ -23,7 +23,7 @@ from makeway.daemon.journal.archive import Archive
 from makeway.daemon.journal.codec import ACTION, DECISION, NOTICE, OPERATION, PLAN, pack
 from makeway.daemon.journal.command_log import SignalledRun
 from makeway.daemon.journal.database import Database, Statement
-from makeway.daemon.journal.holds import last_hold
+from makeway.daemon.journal.holds import holds_since, last_hold
 from makeway.daemon.journal.measurements import (
     announced_statement,
     lesson_statements,
@@ -198,6 +198,11 @@ class Journal(Archive):
         """See `holds.last_hold`."""
         with self._mutex:
             return last_hold(self._database, job_id, since_s)
+
+    def holds_since(self, job_id: str, since_s: float) -> tuple[Reserve, ...]:
+        """See `holds.holds_since`."""
+        with self._mutex:
+            return holds_since(self._database, job_id, since_s)
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When the commands since then were sent that the circuit breaker counts, oldest first."""

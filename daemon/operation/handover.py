@@ -360,6 +360,7 @@ def hold_for(
         kind=operation.kind,
         until_s=site_begins_s(cluster, operation.nodes, cluster.now_s + duration_s),
         own_reservation=own_reservation,
+        requeue_count=job.requeue_count,
     )
 
 

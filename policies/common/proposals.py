@@ -361,6 +361,7 @@ def hold(request: Request, freed: tuple[str, ...], *, fits: bool = False) -> Res
         duration_s=request.duration_s,
         until_s=site_begins_s(request.cluster, nodes, request.cluster.now_s + request.duration_s),
         kind=OperationKind.MAKE_WAY if urgent.job.demand is None else OperationKind.MAKE_WAY_SHARED,
+        requeue_count=urgent.job.requeue_count,
         # While it is bound to makeway's hold, the snapshot may not show it.
         own_reservation=request.cluster.own_reservation(urgent.job)
         or (None if operation is None else operation.own_reservation),

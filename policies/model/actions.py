@@ -181,6 +181,8 @@ class Reserve(ActionBase):
     until_s: float | None = None
     """When it ends in any case, sooner than after `duration_s`: the site has reserved one of the nodes from
     then on. None: after `duration_s`."""
+    requeue_count: int = 0
+    """How often the job had gone back to the queue by then: for which of its starts the hold is."""
     verb: Literal["reserve"] = "reserve"
 
 

@@ -77,7 +77,7 @@ class ArrayCluster(FakeAdapter):
     def _start(self, job: Job) -> None:
         held = {one.name: one.nodes for one in self.view.reservations}
         others = {node for name, nodes in held.items() if name != job.reservation for node in nodes}
-        free = [name for name in node_names(4) if name not in others | self.view.held_nodes()]
+        free = [name for name in self.view.up_nodes() if name not in others | self.view.held_nodes()]
         if job.reservation is not None:
             free = [name for name in free if name in held.get(job.reservation, ())]
         if len(free) >= job.node_count and not job.blocked_by:

@@ -1,0 +1,83 @@
+"""Urgent jobs whose starts fail: no further job leaves for them until something has changed.
+
+Slurm drains a node whose prolog fails, and puts the job back into the queue. With `nohold_on_prolog_fail` it
+does not hold the job, which then lacks a node of its hold. If the prolog fails on every node, job after job
+would leave for it, and node after node would be drained.
+
+Nothing is remembered for this. The journal has the holds of the job, each with the start that it was for. The
+cluster shows which of their nodes are drained. Once these are mended and resumed, the job is served again.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from makeway.policies.model import Cluster, Job, NodeState, Reserve
+
+MOST_FAILED = 2
+"""After so many failed starts no job leaves for the urgent job any more."""
+COUNTS_S = 4 * 3600.0
+"""How long a failed start counts, in seconds since its hold was made."""
+_MOST_NAMED = 8
+"""So many nodes are named in a sentence."""
+
+
+class FailedStarts:
+    """Finds the urgent jobs whose starts fail.
+
+    Args:
+        holds_since: the holds that a job was, or may have been, bound to since an instant, the oldest first.
+    """
+
+    def __init__(self, holds_since: Callable[[str, float], tuple[Reserve, ...]]) -> None:
+        self._holds_since = holds_since
+        self._known: Mapping[str, str] = {}
+        self.news: tuple[str, ...] = ()
+        """What the last snapshot showed and the one before did not, in words for the log."""
+
+    def counted(self, seen: Cluster) -> Cluster:
+        """The snapshot, in which such a job waits for its nodes to be mended: what was taken for it goes
+        back, and nothing more is taken.
+        """
+        drained = frozenset(node.name for node in seen.nodes if node.state is NodeState.DRAINED)
+        found = dict(self._lacking(seen, drained)) if drained else {}
+        self.news = tuple(f"job {one} waits for {found[one]}" for one in found if one not in self._known)
+        self._known = found
+        if not found:
+            return seen
+        return replace(seen, jobs=tuple(_lacking(job, found.get(job.job_id, "")) for job in seen.jobs))
+
+    def _lacking(self, seen: Cluster, drained: frozenset[str]) -> Iterable[tuple[str, str]]:
+        """What such jobs lack, by id."""
+        for job in seen.waiting_urgent_jobs():
+            if job.requeue_count < MOST_FAILED or job.blocked_by:
+                continue
+            holds = self._holds_since(job.job_id, seen.now_s - COUNTS_S)
+            failed = _failed(holds, job.requeue_count, drained)
+            if len(failed) >= MOST_FAILED:
+                nodes = _named([node.name for node in seen.nodes if any(node.name in one for one in failed)])
+                yield job.job_id, f"its nodes to be mended ({len(failed)} starts failed; {nodes} are drained)"
+
+
+def _lacking(job: Job, lacks: str) -> Job:
+    return replace(job, blocked_by=lacks, eligible_s=math.inf) if lacks else job
+
+
+def _named(nodes: Sequence[str]) -> str:
+    """The names of the nodes; of many, the first ones."""
+    more = len(nodes) - _MOST_NAMED
+    return ", ".join([*nodes[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])
+
+
+def _failed(
+    holds: Iterable[Reserve], requeue_count: int, drained: frozenset[str]
+) -> tuple[frozenset[str], ...]:
+    """The starts of a job that failed, each as the nodes that were drained then: nodes of the last hold for
+    that start that the hold for the next one does not have.
+
+    `requeue_count`: of the job, which is in the queue.
+    """
+    last = {hold.requeue_count: frozenset(hold.nodes) for hold in holds if hold.requeue_count < requeue_count}
+    found = (nodes & drained - later for nodes, later in pairwise([*last.values(), frozenset[str]()]))
+    return tuple(nodes for nodes in found if nodes)

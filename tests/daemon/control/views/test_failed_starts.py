@@ -1,0 +1,236 @@
+"""An urgent job whose starts fail: after two of them no further job leaves for it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from makeway.daemon.config.mode import Mode
+from makeway.daemon.control.reconciler import Reconciler
+from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.changed.failed_starts import COUNTS_S, FailedStarts
+from makeway.policies.model import (
+    Cluster,
+    Job,
+    JobKind,
+    JobState,
+    Limits,
+    NodeState,
+    Phase,
+    Reason,
+    Release,
+    Reserve,
+)
+from makeway.policies.registry import find
+from tests.builders import cluster, node_names, pending, running
+from tests.daemon.control.arrays.array_cluster import ArrayCluster
+
+FOUR = node_names(4)
+LENDERS = tuple(f"v{number}" for number in range(1, 5))
+ACTS = LoopSettings(mode=Mode.ACT, limits=Limits(min_runtime_s=0.0, min_progress_s=0.0))
+LACKS = "its nodes to be mended (2 starts failed; n1, n2 are drained)"
+
+
+class FailingCluster(ArrayCluster):
+    """Four nodes, each with a job that may leave. As long as it `fails`, the urgent job `u` waits again after
+    each start, and its node is drained, or not (`drains`).
+    """
+
+    def __init__(self, *, drains: bool = True) -> None:
+        places = enumerate(zip(LENDERS, FOUR, strict=True))
+        jobs = [running(lender, (node,), start_s=990.0 - place) for place, (lender, node) in places]
+        urgent = replace(pending("u", 1, kind=JobKind.ON_DEMAND, submit_s=995.0), start_within_s=600.0)
+        self.drains, self.fails = drains, True
+        super().__init__(*jobs, urgent, tasks=())
+
+    def settle(self, passed_s: float = 10.0) -> None:
+        super().settle(passed_s)
+        job = self.job("u")
+        if job.state is JobState.RUNNING and self.fails:
+            if self.drains:
+                self.turn(NodeState.DRAINED, *job.nodes)
+            again = replace(job, state=JobState.PENDING, nodes=(), start_s=None)
+            self.put(replace(again, requeue_count=job.requeue_count + 1))
+
+    def turn(self, state: NodeState, *names: str) -> None:
+        """Set the state of nodes."""
+        self.view = with_nodes(self.view, state, *names)
+
+    def left(self) -> list[str]:
+        """The jobs that had to leave, in order."""
+        return [job_id for verb, job_id in self.calls if verb == "requeue"]
+
+
+def with_nodes(view: Cluster, state: NodeState, *names: str) -> Cluster:
+    nodes = tuple(replace(node, state=state) if node.name in names else node for node in view.nodes)
+    return replace(view, nodes=nodes)
+
+
+def daemon(slurm: FailingCluster, journal: Journal, policy: str = "eviction") -> Reconciler:
+    found = find(policy)
+    return Reconciler(slurm, journal, found, found.config_type(), ACTS, now=lambda: slurm.view.now_s)
+
+
+def goes_on(slurm: FailingCluster, loop: Reconciler, cycles: int = 15) -> list[str]:
+    """What the log says of these cycles."""
+    said: list[str] = []
+    for _ in range(cycles):
+        said.append(loop.reconcile().sentence)
+        slurm.settle(2.0)
+    return said
+
+
+def told(journal: Journal, job_id: str) -> str:
+    """What the last decision says of a job."""
+    (last,) = journal.decisions(1)
+    return next(why.summary for why in last.decision.rationale if why.for_job_id == job_id)
+
+
+@pytest.mark.parametrize("policy", ["eviction", "least-price", "n-paa", "cua-spaa"])
+def test_after_two_failed_starts_all_goes_back_and_no_further_job_leaves(policy: str) -> None:
+    slurm, journal = FailingCluster(), Journal(None)
+    said = goes_on(slurm, daemon(slurm, journal, policy))
+    assert (len(slurm.left()), slurm.job("u").requeue_count) == (2, 2)
+    assert slurm.view.reservations == ()
+    assert [one.reason for one in slurm.actions if isinstance(one, Release)] == [Reason.BLOCKED]
+    assert {one.phase for one in journal.open_operations()} == {Phase.RETURNING}, "no node is up for lenders"
+    assert [text for text in said if f"job u waits for {LACKS}" in text] == [
+        text for text in said if "mended" in text
+    ]
+
+
+def test_the_log_and_the_decision_say_why_once() -> None:
+    slurm, journal = FailingCluster(), Journal(None)
+    said = goes_on(slurm, daemon(slurm, journal))
+    assert len([text for text in said if f"job u waits for {LACKS}" in text]) == 1
+    assert f"It waits for {LACKS}: no job is evicted for it." in told(journal, "u")
+
+
+def test_a_daemon_that_starts_again_knows_it(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    slurm, journal = FailingCluster(), Journal(path)
+    loop = daemon(slurm, journal)
+    while slurm.job("u").requeue_count < 2:
+        goes_on(slurm, loop, 1)
+        journal.close()
+        journal = Journal(path)
+        loop = daemon(slurm, journal)
+    goes_on(slurm, loop)
+    assert (len(slurm.left()), slurm.view.reservations) == (2, ())
+    journal.close()
+
+
+def test_it_is_served_again_when_its_nodes_are_mended() -> None:
+    slurm, journal = FailingCluster(), Journal(None)
+    loop = daemon(slurm, journal)
+    goes_on(slurm, loop)
+    slurm.fails = False
+    slurm.turn(NodeState.UP, *slurm.view.node_sets().names(slurm.view.node_sets().down))
+    goes_on(slurm, loop)
+    assert slurm.runs("u")
+    assert journal.holds_since("u", 0.0)[-1].requeue_count == 2
+
+
+def test_it_is_served_again_after_some_hours() -> None:
+    slurm, journal = FailingCluster(), Journal(None)
+    loop = daemon(slurm, journal)
+    goes_on(slurm, loop)
+    slurm.end("v3")
+    slurm.end("v4")
+    goes_on(slurm, loop)
+    assert not slurm.runs("u")
+    slurm.put(replace(slurm.job("u"), submit_s=1000.0 + COUNTS_S))
+    slurm.settle(COUNTS_S)
+    slurm.fails = False
+    goes_on(slurm, loop)
+    assert slurm.runs("u")
+    assert len(slurm.left()) == 3
+
+
+def test_a_job_that_its_user_puts_back_keeps_its_nodes() -> None:
+    slurm, journal = FailingCluster(drains=False), Journal(None)
+    loop = daemon(slurm, journal)
+    goes_on(slurm, loop)
+    assert slurm.job("u").requeue_count > 2
+    assert len(slurm.left()) == 1
+    assert [one.nodes for one in slurm.view.reservations] == [slurm.job(slurm.left()[0]).nodes or ("n1",)]
+
+
+# What counts
+
+
+def waits(requeue_count: int, **changes: object) -> Job:
+    job = pending("u", 2, kind=JobKind.ON_DEMAND, submit_s=995.0, requeue_count=requeue_count)
+    return replace(job, **changes)  # type: ignore[arg-type]
+
+
+def hold(requeue_count: int, *nodes: str) -> Reserve:
+    return Reserve(
+        job_id="u",
+        for_job_id="u",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        reservation="mw_u",
+        nodes=nodes,
+        duration_s=600.0,
+        requeue_count=requeue_count,
+    )
+
+
+def lacks(job: Job, holds: tuple[Reserve, ...], drained: tuple[str, ...], count: int = 6) -> str:
+    """What the job lacks, if these nodes are drained."""
+    view = with_nodes(cluster(count, job), NodeState.DRAINED, *drained)
+    seen = FailedStarts(lambda _job_id, _since_s: holds).counted(view)
+    (found,) = seen.jobs
+    assert (found == job) is (found.blocked_by == job.blocked_by)
+    return found.blocked_by
+
+
+TWICE = (hold(0, "n1", "n2"), hold(1, "n2", "n3"))
+
+
+def test_the_nodes_of_two_starts_are_told_apart() -> None:
+    """The second hold had a node of the first one."""
+    assert lacks(waits(2), TWICE, ("n1", "n2")) == LACKS
+    assert lacks(waits(2), TWICE, ("n1", "n3")) == LACKS.replace("n2", "n3")
+
+
+@pytest.mark.parametrize(
+    ("job", "holds", "drained"),
+    [
+        (waits(1), TWICE, ("n1", "n2")),
+        (waits(2), TWICE, ("n1",)),
+        (waits(2), TWICE, ("n2",)),
+        (waits(2), (hold(0, "n1", "n2"), hold(0, "n2", "n3"), hold(1, "n3", "n4")), ("n1", "n3")),
+        (waits(7), (hold(7, "n1", "n2"), hold(7, "n3", "n4")), ("n1", "n3")),
+        (waits(2), (hold(0, "n1", "n2"), hold(2, "n3", "n4")), ("n1", "n2")),
+        (waits(2), (), ("n1", "n2")),
+        (waits(2, kind=JobKind.RIGID), TWICE, ("n1", "n2")),
+    ],
+    ids=[
+        "it waits for its second start",
+        "one start failed",
+        "a node that was in both holds",
+        "a node was drained before the first start",
+        "both before its present start",
+        "one start failed on two nodes",
+        "it had no hold",
+        "it is not urgent",
+    ],
+)
+def test_what_is_no_second_failed_start(
+    job: Job, holds: tuple[Reserve, ...], drained: tuple[str, ...]
+) -> None:
+    assert lacks(job, holds, drained) == ""
+
+
+def test_what_the_cluster_says_that_it_lacks_stays() -> None:
+    held = waits(2, blocked_by="its release from a hold (JobHeldUser)")
+    assert lacks(held, TWICE, ("n1", "n2")) == held.blocked_by
+
+
+def test_of_many_nodes_the_first_are_named() -> None:
+    names = node_names(12)
+    found = lacks(waits(2), (hold(0, *names[:6]), hold(1, *names[6:])), names, 12)
+    assert found.endswith("(2 starts failed; n1, n2, n3, n4, n5, n6, n7, n8, 4 more are drained)")
