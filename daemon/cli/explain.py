@@ -282,7 +282,7 @@ def _cells(candidate: Candidate, cluster: Cluster | None, *, priced: bool) -> tu
 
 def _how(action: Action) -> str:
     """The fields that only this kind of action has: the way, the nodes, the signal, the run."""
-    common = {"job_id", "for_job_id", "policy", "reason", "verb", "not_after_s"}
+    common = {"job_id", "for_job_id", "policy", "reason", "verb", "not_after_s", "requeue_count"}
     own = {field.name: getattr(action, field.name) for field in fields(action) if field.name not in common}
     return ", ".join(
         _described(name, value)

@@ -12,11 +12,12 @@ Differs from the paper:
     differ in size, larger ones serve too. A job that is larger than every placement may run on any nodes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.common.urgent_jobs import UrgentJob, urgent_jobs
 from makeway.policies.model import Cluster, Placement, memoise_last
 
 ANYWHERE = "any nodes"
@@ -48,6 +49,33 @@ def confined(urgent: UrgentJob, place: Placement) -> UrgentJob:
     eligible = urgent.job.eligible_nodes
     job = replace(urgent.job, eligible_nodes=nodes if eligible is None else nodes & eligible)
     return replace(urgent, job=job, kept_nodes=tuple(name for name in urgent.kept_nodes if name in nodes))
+
+
+def least_wanted_first(cluster: Cluster, nodes: int, wanted: int) -> tuple[str, ...]:
+    """The names of a set of nodes. If more nodes than wanted are in it, those that the fewest urgent jobs may
+    have come first, in the cluster's order where these are equally many.
+    """
+    sets = cluster.node_sets()
+    found = sets.names(nodes)
+    if len(found) <= wanted:
+        return found
+    parts = [(nodes & able, count) for able, count in _restricted(cluster)]
+    parts = [(common, count) for common, count in parts if common and common != nodes]
+    if not parts:
+        return found
+    return tuple(
+        sorted(found, key=lambda name: sum(count for common, count in parts if sets.has(common, name)))
+    )
+
+
+@memoise_last
+def _restricted(cluster: Cluster) -> tuple[tuple[int, int], ...]:
+    """The sets of nodes that urgent jobs need now which may not have all nodes, each with the number of these
+    jobs.
+    """
+    eligible = [urgent.job.eligible_nodes for urgent in urgent_jobs(cluster)]
+    counts = Counter(nodes for nodes in eligible if nodes is not None)
+    return tuple((cluster.node_sets().of(nodes), count) for nodes, count in counts.items())
 
 
 @memoise_last

@@ -2,7 +2,6 @@
 it."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -10,14 +9,15 @@ from types import MappingProxyType
 from makeway.policies.common.commitments import Commitments, soonest
 from makeway.policies.common.departures import NO_BACKLOG, Backlog, NodeRelease, node_release_of
 from makeway.policies.common.losses import evictions_loss_node_s
-from makeway.policies.common.placements import ANYWHERE, confined, fitting
+from makeway.policies.common.placements import ANYWHERE, confined, fitting, least_wanted_first
 from makeway.policies.common.shared_nodes import leftovers_of
 from makeway.policies.common.urgent_jobs import (
     LatestStart,
     UrgentJob,
+    asleep_too_late,
     keeping_until,
     latest_starts,
-    urgent_jobs,
+    wakes_after_s,
 )
 from makeway.policies.common.victims import SharedCandidates, shared_candidates
 from makeway.policies.model import (
@@ -31,7 +31,6 @@ from makeway.policies.model import (
     Reason,
     Reserve,
     Resources,
-    memoise_last,
 )
 from makeway.policies.safety.prices import price_refusal
 from makeway.policies.safety.protection import Refusal
@@ -45,17 +44,20 @@ class Request:
     urgent: UrgentJob
     policy: str
     deadline_s: float
-    """The latest instant at which the start is on time."""
+    """The latest instant at which the start is on time; `wakes_s` before that."""
     duration_s: float
     """How long a hold for it lasts at most."""
     ends_s: float
     """When the job ends at the latest: it may not have nodes that the site has reserved from before that on.
     """
+    wakes_s: float = 0.0
+    """How long its nodes may take to wake that sleep once other jobs have left them. 0: it gets none."""
     now_only: bool = False
     """Whether the job has to start now to end in time: no job has time to leave."""
     free: tuple[str, ...]
     """Free nodes that could serve the job, no more than it could use: of more, those that are awake, and then
-    those that the fewest other urgent jobs may have. None sleeps that cannot be woken by `deadline_s`."""
+    those that the fewest other urgent jobs may have. None sleeps that cannot be woken by
+    `latest_start_s`."""
     releasing: tuple[str, ...]
     """Nodes that could serve it and that other jobs leave in time anyway, no more than are then missing."""
     releasing_s: float
@@ -95,6 +97,11 @@ class Request:
         return self.urgent.missing - len(self.free) - len(self.releasing) - len(self.guest_nodes)
 
     @property
+    def latest_start_s(self) -> float:
+        """The latest instant at which the start is on time."""
+        return self.deadline_s + self.wakes_s
+
+    @property
     def late(self) -> bool:
         """Whether the start can no longer be on time."""
         return self.cluster.now_s > self.deadline_s
@@ -131,37 +138,37 @@ def request_for(
     duration_s: float,
     *,
     ends_s: float | None = None,
+    wakes_s: float = 0.0,
     unusable: NodeSet | None = None,
 ) -> Request:
     """What an urgent job asks for: the nodes that it can have without an eviction, and what it may not touch.
 
     Args:
-        commitments: what is promised or under way.
-        urgent: the job.
-        policy: the policy's name.
-        deadline_s, duration_s, ends_s: see `Request`. `ends_s` None: `duration_s` from now.
+        commitments, urgent, policy: what is promised or under way, the job, and the policy's name.
+        deadline_s: the latest instant at which the start is on time.
+        duration_s, ends_s, wakes_s: see `Request`. `ends_s` None: `duration_s` from now.
         unusable: the nodes that it may not have. None: those that are unavailable or promised.
     """
-    cluster, now_s = commitments.cluster, commitments.cluster.now_s
+    cluster, sets, now_s = commitments.cluster, commitments.cluster.node_sets(), commitments.cluster.now_s
     ends_s = now_s + duration_s if ends_s is None else ends_s
     unusable = commitments.unusable(urgent, ends_s) if unusable is None else unusable
-    # A node with a job may be about to sleep, too (POWER_DOWN): Slurm wakes it only after that job.
-    too_late = 0 if now_s > deadline_s else cluster.node_sets().asleep_for(deadline_s - now_s)
-    unusable = NodeSet(cluster.node_sets(), unusable.bits | too_late) if too_late else unusable
+    too_late = asleep_too_late(cluster, urgent.job, deadline_s, wakes_s)
+    unusable = NodeSet(sets, unusable.bits | too_late) if too_late else unusable
     suitable = _suitable(cluster, urgent, unusable)
     free = _free_for(commitments, urgent, suitable)
     short, kept = urgent.missing - len(free), urgent.kept_nodes
     coming = commitments.coming_free(urgent.job.demand) if short > 0 or kept else ()
-    sets, by_s = cluster.node_sets(), math.inf if now_s > deadline_s else deadline_s
+    by_s = math.inf if now_s > deadline_s else deadline_s - wakes_s
     releasing = soonest(sets, coming, suitable, by_s, short)
     awaited = sets.of(releasing) | sets.of(kept)
     return Request(
         cluster=cluster,
         urgent=urgent,
         policy=policy,
-        deadline_s=deadline_s,
+        deadline_s=deadline_s - wakes_s,
         duration_s=duration_s,
         ends_s=ends_s,
+        wakes_s=wakes_s,
         free=free,
         releasing=releasing,
         releasing_s=max((at_s for at_s, nodes in coming if nodes & awaited), default=now_s),
@@ -184,8 +191,9 @@ def requests_for(
     start_within_s: float,
     hold_slack_s: float,
 ) -> tuple[Request, ...]:
-    """The request of an urgent job, then those for sooner starts that give it nodes which the site has
-    reserved for later: see `latest_starts`.
+    """The request of an urgent job, then those for which other jobs leave so early that nodes can wake which
+    sleep first, then those for sooner starts that give it nodes which the site has reserved for later: see
+    `wakes_after_s` and `latest_starts`.
 
     The deadline of one for a sooner start is that start. It is the job's own if the job is late in any case,
     or has to start now.
@@ -203,11 +211,12 @@ def requests_for(
     duration_s = max(0.0, deadline_s - now_s) + urgent.job.walltime_s + hold_slack_s
     first, *sooner = latest_starts(cluster, urgent.job, now_s + start_within_s if late else deadline_s)
 
-    def request(start: LatestStart, by_s: float) -> Request:
+    def request(start: LatestStart, by_s: float, wakes_s: float = 0.0) -> Request:
         kept = keeping_until(cluster, urgent, start.ends_s)
-        return request_for(commitments, kept, policy, by_s, duration_s, ends_s=start.ends_s)
+        return request_for(commitments, kept, policy, by_s, duration_s, ends_s=start.ends_s, wakes_s=wakes_s)
 
-    found = [request(first, deadline_s)]
+    wakes = wakes_after_s(cluster, urgent.job, deadline_s)
+    found = [request(first, deadline_s, wakes_s) for wakes_s in (0.0, *wakes)]
     for start in sooner:
         now_only = start.at_s <= now_s
         own_s = deadline_s if late or now_only else start.at_s
@@ -249,9 +258,10 @@ def with_places(commitments: Commitments, request: Request) -> Request:
                     commitments,
                     confined(urgent, place),
                     request.policy,
-                    request.deadline_s,
+                    request.latest_start_s,
                     request.duration_s,
                     ends_s=request.ends_s,
+                    wakes_s=request.wakes_s,
                     unusable=unusable,
                 ),
                 place=place.name,
@@ -276,36 +286,9 @@ def _free_for(commitments: Commitments, urgent: UrgentJob, suitable: int) -> tup
         return ()
     free = commitments.free_for(urgent.job.demand) & suitable
     asleep = free & commitments.cluster.node_sets().asleep
-    awake = _least_wanted_first(commitments.cluster, free & ~asleep, wanted)[:wanted]
+    awake = least_wanted_first(commitments.cluster, free & ~asleep, wanted)[:wanted]
     rest = wanted - len(awake)
-    return awake + _least_wanted_first(commitments.cluster, asleep, rest)[:rest] if asleep and rest else awake
-
-
-def _least_wanted_first(cluster: Cluster, nodes: int, wanted: int) -> tuple[str, ...]:
-    """The names of a set of nodes. If more nodes than wanted are in it, those that the fewest urgent jobs may
-    have come first, in the cluster's order where these are equally many.
-    """
-    sets = cluster.node_sets()
-    found = sets.names(nodes)
-    if len(found) <= wanted:
-        return found
-    parts = [(nodes & able, count) for able, count in _restricted(cluster)]
-    parts = [(common, count) for common, count in parts if common and common != nodes]
-    if not parts:
-        return found
-    return tuple(
-        sorted(found, key=lambda name: sum(count for common, count in parts if sets.has(common, name)))
-    )
-
-
-@memoise_last
-def _restricted(cluster: Cluster) -> tuple[tuple[int, int], ...]:
-    """The sets of nodes that urgent jobs need now which may not have all nodes, each with the number of these
-    jobs.
-    """
-    eligible = [urgent.job.eligible_nodes for urgent in urgent_jobs(cluster)]
-    counts = Counter(nodes for nodes in eligible if nodes is not None)
-    return tuple((cluster.node_sets().of(nodes), count) for nodes, count in counts.items())
+    return awake + least_wanted_first(commitments.cluster, asleep, rest)[:rest] if asleep and rest else awake
 
 
 def gone_by(request: Request, latest_s: float) -> dict[str, NodeRelease]:
@@ -391,9 +374,9 @@ def rationale(
         for_job_id=job.job_id,
         node_count=job.node_count,
         free_node_count=len(request.free),
-        deadline_s=request.deadline_s,
+        deadline_s=request.latest_start_s,
         summary=summary,
         candidates=candidates,
         loss_node_s=loss_node_s,
-        ready_s=ready_s,
+        ready_s=None if ready_s is None else ready_s + request.wakes_s,
     )

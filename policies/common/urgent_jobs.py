@@ -334,6 +334,36 @@ def unavailable_nodes(cluster: Cluster, urgent: UrgentJob, *, until_s: float) ->
     return NodeSet(sets, taken)
 
 
+def asleep_too_late(cluster: Cluster, job: Job, deadline_s: float, wakes_s: float = 0.0) -> int:
+    """The nodes that sleep and may be awake only after the deadline of a waiting job, as a set of the
+    cluster's `node_sets`. A job that is late in any case may wait for them.
+
+    Of the nodes with jobs that are on their way to sleep (Slurm's POWER_DOWN), those count that take longer
+    than `wakes_s`: they wake only once all of these jobs have left. A part of such a node never serves.
+    """
+    sets = cluster.node_sets()
+    if not sets.asleep:
+        return 0
+    occupied = sets.sleeping_first & cluster.held_set()
+    if cluster.now_s > deadline_s:
+        return 0 if job.demand is None else occupied
+    return sets.asleep_for(deadline_s - cluster.now_s) | (occupied & sets.asleep_for(wakes_s))
+
+
+def wakes_after_s(cluster: Cluster, job: Job, deadline_s: float) -> tuple[float, ...]:
+    """How long the nodes take to wake that a waiting job could have once others have left them, and that
+    sleep first; each time once, the shortest first. None by which it would be late.
+
+    The components of a heterogeneous job have none: they start together.
+    """
+    sets, eligible = cluster.node_sets(), job.eligible_nodes
+    if not sets.sleeping_first or job.demand is not None or job.het_job_id:
+        return ()
+    occupied = sets.sleeping_first & cluster.held_set()
+    times_s = sets.wake_times_s(occupied if eligible is None else occupied & sets.of(eligible))
+    return tuple(wakes_s for wakes_s in times_s if cluster.now_s + wakes_s < deadline_s)
+
+
 @memoise_last
 def _held_for_announced(cluster: Cluster) -> Mapping[str, int]:
     """By reservation: held nodes that are idle, or used by jobs that leave when the announced job arrives."""

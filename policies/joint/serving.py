@@ -18,11 +18,11 @@ from makeway.policies.common.losses import departures
 from makeway.policies.common.requests import Proposal, Request, gone_by
 from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.common.shrinking import spare_nodes
-from makeway.policies.common.urgent_jobs import Guide
+from makeway.policies.common.urgent_jobs import Guide, asleep_too_late
 from makeway.policies.common.victims import SharedCandidates, VictimGroup, shared_candidates
 from makeway.policies.joint.choose import choose_jointly, is_separate
 from makeway.policies.joint.instance import JointChoice, JointComponent, JointInstance, JointJob
-from makeway.policies.model import Cluster, Job, JobKind, Method, Resources, total
+from makeway.policies.model import Cluster, Job, JobKind, Method, NodeSet, Resources, total
 
 Ways = Callable[[Request, VictimGroup, float], tuple[WayToLeave, ...]]
 """How a job may leave a component's nodes by an instant, and what that costs."""
@@ -251,10 +251,11 @@ def _candidates(
 ) -> SharedCandidates:
     """The nodes that could serve a component if it were alone, free ones too, and the jobs on them."""
     urgent, cluster = request.urgent, request.cluster
+    too_late = asleep_too_late(cluster, urgent.job, request.latest_start_s, request.wakes_s)
     return shared_candidates(
         cluster,
         urgent,
-        unusable=commitments.unusable(urgent, request.ends_s),
+        unusable=NodeSet(cluster.node_sets(), commitments.unusable(urgent, request.ends_s).bits | too_late),
         excluded=request.excluded,
         latest_s=request.deadline_s,
         ending={**gone_by(request, request.deadline_s), **ending},

@@ -53,7 +53,7 @@ class Rooms:
         by_loss = price is not price_node_s
         asked, settings, pricing = self._asked(request, latest_s, price)
         given = make_room(asked, settings, ending, pricing, by_loss=by_loss, memo=self.memo)
-        return replace(given, rationale=replace(given.rationale, deadline_s=request.deadline_s))
+        return replace(given, rationale=replace(given.rationale, deadline_s=request.latest_start_s))
 
     def least_cost_node_s(self, request: Request, latest_s: float) -> int:
         """What every start costs at least for which the jobs have left by `latest_s`, if none is left to end.

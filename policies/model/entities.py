@@ -95,6 +95,8 @@ class Node:
     """What jobs may use of it. None: the cluster gives whole nodes only."""
     wake_s: float = 0.0
     """How long it takes at most until a job can run on it, because it sleeps or boots. 0: it is awake."""
+    sleeps_first: bool = False
+    """Whether it is on its way to sleep. If a job is on it, `wake_s` begins only when that has left."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ class NodeSets:
 
     __slots__ = (
         *("_further", "_index", "_kept", "_kept_among", "_kept_names", "_names", "_others", "_wake_after"),
-        *("asleep", "down", "silent", "up"),
+        *("asleep", "down", "silent", "sleeping_first", "up"),
     )
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
@@ -71,6 +71,8 @@ class NodeSets:
         sleeping = tuple(node for node in nodes if node.state is NodeState.UP and node.wake_s > 0.0)
         self.asleep: int = self.of_new(tuple(node.name for node in sleeping))
         """The nodes that are up, but sleep or boot."""
+        self.sleeping_first: int = self.of_new(tuple(node.name for node in sleeping if node.sleeps_first))
+        """Those of them that are on their way to sleep."""
         self._wake_after = {
             wake_s: self.of_new(tuple(node.name for node in sleeping if node.wake_s == wake_s))
             for wake_s in {node.wake_s for node in sleeping}
@@ -82,6 +84,10 @@ class NodeSets:
         for wake_s, nodes in self._wake_after.items():
             found |= nodes if wake_s > least_s else 0
         return found
+
+    def wake_times_s(self, nodes: int) -> tuple[float, ...]:
+        """How long those of the nodes take that sleep, each time once, the shortest first."""
+        return tuple(sorted(wake_s for wake_s, asleep in self._wake_after.items() if asleep & nodes))
 
     def of(self, names: tuple[str, ...] | frozenset[str]) -> int:
         """The set of these names. It is kept for this very object, which a snapshot uses many times."""

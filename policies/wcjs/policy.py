@@ -39,6 +39,7 @@ from makeway.policies.common.proposals import affordable, eviction_actions, fits
 from makeway.policies.common.requests import Proposal, Request, needed, rationale, request_for
 from makeway.policies.common.urgent_jobs import (
     UrgentJob,
+    asleep_too_late,
     blocked_rationales,
     keeping_until,
     urgent_jobs,
@@ -149,8 +150,10 @@ class _PlacementSearch:
         if site_set(cluster, by_s + LEAVE_S + job.walltime_s) != site_set(cluster, ends_s):
             by_s = cluster.now_s + wait_s  # of a later start the job may not end before the site needs a node
         urgent = keeping_until(cluster, urgent, ends_s)
-        unusable = commitments.unusable(urgent, ends_s)
         sets, eligible = cluster.node_sets(), job.eligible_nodes
+        unusable = commitments.unusable(urgent, ends_s)
+        if too_late := asleep_too_late(cluster, job, deadline_s):
+            unusable = NodeSet(sets, unusable.bits | too_late)
         suitable = ~(unusable.bits | sets.of(urgent.kept_nodes))
         if eligible is not None:
             suitable &= sets.of(eligible)

@@ -86,7 +86,13 @@ def node(raw: RawNode, capacity: Resources | None = None, wakes: WakeTimes | Non
     if sleeps(raw):
         if wakes is None:
             return Node(name=raw.name, state=NodeState.DOWN, capacity=capacity)
-        return Node(name=raw.name, state=NodeState.UP, capacity=capacity, wake_s=wakes.wake_s(raw))
+        return Node(
+            name=raw.name,
+            state=NodeState.UP,
+            capacity=capacity,
+            wake_s=wakes.wake_s(raw),
+            sleeps_first=not raw.states.isdisjoint(_FALLS_ASLEEP),
+        )
     return Node(
         name=raw.name, state=NodeState.SILENT if raw.states & _SILENT else NodeState.UP, capacity=capacity
     )

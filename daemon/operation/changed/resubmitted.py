@@ -19,7 +19,7 @@ from makeway.daemon.operation.observation import Timeouts, observe_all
 from makeway.daemon.operation.tasks import ENDED, is_eviction, open_evictions
 from makeway.policies.common.holds import eligible_set
 from makeway.policies.common.notices import arrivals
-from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.common.urgent_jobs import UrgentJob, asleep_too_late
 from makeway.policies.model import (
     Cancel,
     Cluster,
@@ -126,9 +126,9 @@ def _free_nodes(job: Job, cluster: Cluster) -> tuple[str, ...]:
     """The nodes that are free for a job, are awake in time, and are not needed by the site before the job
     would end. If they are enough, it needs no job to leave.
     """
-    sets, left_s = cluster.node_sets(), max(0.0, _deadline_s(job) - cluster.now_s)
+    sets = cluster.node_sets()
     free = sets.of_new(cluster.free_nodes(job.eligible_nodes, job.demand)) & eligible_set(job, cluster)
-    return sets.names(free & ~sets.asleep_for(left_s))
+    return sets.names(free & ~asleep_too_late(cluster, job, max(cluster.now_s, _deadline_s(job))))
 
 
 def _some_leave(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> bool:

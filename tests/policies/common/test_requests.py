@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.policies.common.commitments import Commitments
-from makeway.policies.common.requests import request_for
+from makeway.policies.common.requests import request_for, requests_for
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.model import (
     Cluster,
@@ -132,14 +132,27 @@ def test_no_node_is_woken_while_enough_are_awake(waiting: Build, cluster_of: Bui
     assert request.free == ("n1", "n2")
 
 
-def test_no_job_leaves_a_node_that_sleeps_first_and_is_awake_too_late(
+def test_jobs_leave_a_node_that_sleeps_first_so_early_that_it_can_wake(
     waiting: Build, running: Build, cluster_of: BuildCluster
 ) -> None:
     """Slurm switches a node off (POWER_DOWN) as soon as its job has left, and only then wakes it."""
     cluster = cluster_of(2, running("a", "n0"), running("b", "n1"), waiting("u", 1))
-    nodes = tuple(replace(node, wake_s=300.0 * (node.name == "n0")) for node in cluster.nodes)
-    cluster = replace(cluster, nodes=nodes)
+    nodes = (
+        replace(node, wake_s=300.0 * (node.name == "n0"), sleeps_first=node.name == "n0")
+        for node in cluster.nodes
+    )
+    cluster = replace(cluster, nodes=tuple(nodes))
     urgent = UrgentJob(job=cluster.jobs_by_id()["u"])
-    for left_s, barred in ((0.0, True), (299.0, True), (300.0, False), (-1.0, False)):
-        request = request_for(Commitments(cluster=cluster), urgent, "test", NOW_S + left_s, 3600.0)
-        assert ("n0" in request.unusable) is barred
+    for left_s, times_s in ((-1.0, [-1.0]), (0.0, [0.0]), (300.0, [300.0]), (301.0, [301.0, 1.0])):
+        found = requests_for(
+            Commitments(cluster=cluster),
+            urgent,
+            "test",
+            NOW_S + left_s,
+            start_within_s=600.0,
+            hold_slack_s=600.0,
+        )
+        assert [one.deadline_s - NOW_S for one in found] == times_s
+        assert {one.latest_start_s - NOW_S for one in found} == {left_s}
+        assert ["n0" in one.unusable for one in found] == [left_s >= 0.0, False][: len(found)]
+        assert not any("n1" in one.unusable for one in found)

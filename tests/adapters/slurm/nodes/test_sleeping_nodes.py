@@ -101,6 +101,7 @@ def test_no_other_node_is_woken(counts_as: str, nodes: tuple[str, ...]) -> None:
         ("DOWN POWERED_DOWN", NodeState.DOWN, 0.0),
         ("IDLE DRAIN POWERED_DOWN", NodeState.DRAINED, 0.0),
         ("IDLE POWER_DOWN", NodeState.UP, 330.0),
+        ("ALLOCATED POWER_DOWN", NodeState.UP, 330.0),
     ],
 )
 def test_nodes_that_sleep_are_up_and_take_time_to_wake(
@@ -108,6 +109,7 @@ def test_nodes_that_sleep_are_up_and_take_time_to_wake(
 ) -> None:
     found = node(replace(NODES[0], states=frozenset(states.split())), wakes=wake_times(WAKES))
     assert (found.state, found.wake_s) == (expected, wake_s)
+    assert found.sleeps_first is (wake_s == 330.0)
 
 
 @pytest.mark.parametrize("states", ["IDLE", "IDLE POWERED_DOWN", "DOWN", "IDLE DRAIN", "IDLE NOT_RESPONDING"])
