@@ -219,7 +219,13 @@ def has_choice(partitions: tuple[str, ...], features: str) -> bool:
 
 
 def uncounted(
-    job: RawJob, asked: Asked, found: JobDetails | None, network: Network, *, takes_blocks: bool
+    job: RawJob,
+    asked: Asked,
+    found: JobDetails | None,
+    network: Network,
+    *,
+    takes_blocks: bool,
+    by_extra: bool,
 ) -> str:
     """What makeway cannot count of an urgent job's request. Empty: it counts everything.
 
@@ -229,6 +235,7 @@ def uncounted(
         found: what is known of it besides squeue's line.
         network: which nodes it may have together.
         takes_blocks: whether jobs of one of its partitions share no block of the topology with others.
+        by_extra: whether `--extra` of a job says which nodes may serve it.
     """
     options = list(() if found is None else found.uncounted)
     if job.gres_per_socket:
@@ -238,6 +245,8 @@ def uncounted(
         options.append("--segment")
     if network.block_size is not None and (takes_blocks or (found is not None and found.takes_blocks)):
         options.append("--exclusive=topo")
+    if by_extra and found is not None and found.names_extra:
+        options.append("--extra")
     return ", ".join([*options, *uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
 
 

@@ -39,6 +39,8 @@ class Counting:
     """Whether the shards of one job may be those of several GPUs."""
     by_label: bool = False
     """Whether jobs share no node with jobs of another MCS label."""
+    by_extra: bool = False
+    """Whether `--extra` of a job says which nodes may serve it (`extra_constraints`; 24.11 and 26.05)."""
 
 
 WHOLE_NODES = Counting()
@@ -65,8 +67,9 @@ NO_LIMITS: Mapping[str, CpuLimit] = MappingProxyType({})
 
 def counting(settings: Mapping[str, str]) -> Counting:
     """What the settings of `scontrol show config` say."""
+    by_extra = "extra_constraints" in settings.get("SchedulerParameters", "").lower().split(",")
     if settings.get("SelectType") not in _SHARING:
-        return WHOLE_NODES
+        return Counting(by_extra=by_extra)
     said = settings.get("SelectTypeParameters", "").upper()
     words = frozenset(re.split(r"[,_]", said))
     cpus = not words.isdisjoint({"CPU", "CORE", "SOCKET", "BOARD"})
@@ -79,6 +82,7 @@ def counting(settings: Mapping[str, str]) -> Counting:
         memory_by_unit="CPU" not in words,
         parts_across_gpus="MULTIPLE_SHARING_GRES_PJ" in said,
         by_label=_by_label(settings),
+        by_extra=by_extra,
     )
 
 

@@ -40,6 +40,8 @@ _BODY = re.compile(
 )
 _HELD = re.compile(r"Nodes=(\S+) CPU_IDs=(\S*) Mem=(\d+) GRES=(\S*)")
 _SEGMENT = re.compile(r" SegmentSize=(\d{1,9})(?=\s|$)")
+_EXTRA = re.compile(r" Extra=(?!\(null\)\s)")
+"""A user who writes the word elsewhere is only served worse."""
 _TIME_MIN = re.compile(r" TimeMin=(\S+) SubmitTime=")
 _SWITCHES = re.compile(r" Switches=[1-9]\d*@")
 _UNSHARED = frozenset({"NO", "USER", "MCS", "TOPO"})
@@ -88,6 +90,8 @@ class JobDetails:
     """How many of its nodes have to be in one block (`--segment`). 0: it does not say, or this Slurm does not
     tell (24.11).
     """
+    names_extra: bool
+    """Whether it says with `--extra` which nodes may serve it, where Slurm reads that."""
     least_limit_s: float | None
     """To how little Slurm may cut its time limit (`--time-min`). None: it may not cut it."""
     uncounted: tuple[str, ...]
@@ -157,6 +161,7 @@ def details(record: str, job: RawJob) -> JobDetails | None:
             may_have_more=_may_have_more(body["nodes"]),
             most_tasks=None if head["most"] is None else int(head["most"]),
             segment_size=_segment_size(body),
+            names_extra=_EXTRA.search(record, body.end()) is not None,
             least_limit_s=_least_limit_s(record[known.end() : body.start()]),
             uncounted=_uncounted(body, job),
         )

@@ -358,7 +358,8 @@ class SnapshotResources:
     def _uncounted(self, job: RawJob, asked: Asked) -> str:
         wholes = (self._partitions[name].takes_blocks for name in job.partitions if name in self._partitions)
         found, network = self._details.get(job.job_id), self._networks.of(job.partitions)
-        return uncounted(job, asked, found, network, takes_blocks=any(wholes))
+        extra = self._counts.by_extra
+        return uncounted(job, asked, found, network, takes_blocks=any(wholes), by_extra=extra)
 
     def _capacities(self) -> Mapping[str, Resources]:
         found = dict(self._has)

@@ -178,6 +178,15 @@ def test_switches_are_not_counted(node_counts: str, switches: str, uncounted: tu
 
 
 @pytest.mark.parametrize(
+    ("extra", "names_extra"), [(" Extra=free>5", True), (" Extra=(null)", False), ("", False)]
+)
+def test_a_filter_of_nodes_by_their_extra_is_seen(extra: str, names_extra: bool) -> None:
+    found = details(printed(JOB, "").replace("Power=", f"Power={extra} "), JOB)
+    assert found is not None
+    assert found.names_extra == names_extra
+
+
+@pytest.mark.parametrize(
     ("cpu_count", "node_count", "per_task", "uncounted"),
     [
         (4, 1, 1, ()),

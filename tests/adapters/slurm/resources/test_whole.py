@@ -10,7 +10,7 @@ from makeway.adapters.slurm.nodes.network import Network, Networks
 from makeway.adapters.slurm.nodes.reach import Reach
 from makeway.adapters.slurm.parse import gres
 from makeway.adapters.slurm.parse_cluster import NO_JOB_DEFAULTS, RawNode, RawPartition, nodes
-from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting
+from makeway.adapters.slurm.resources.counting import WHOLE_NODES, Counting, counting
 from makeway.adapters.slurm.resources.details import JobDetails, details
 from makeway.adapters.slurm.resources.submission import submission
 from makeway.adapters.slurm.resources.view import SnapshotResources
@@ -83,6 +83,15 @@ def test_a_job_that_shares_no_block_is_not_counted(
     blocks = Network(parts=(frozenset({"c1", "c2"}), frozenset({"g1", "g2"})), block_size=2)
     assert resources.within(Reach, Networks(default=blocks)).asked(job, urgent=True).uncounted == uncounted
     assert resources.asked(job, urgent=True).uncounted == "", "without blocks it is an exclusive job"
+
+
+@pytest.mark.parametrize("select", ["select/linear", "select/cons_tres"])
+@pytest.mark.parametrize(("said", "uncounted"), [("defer,Extra_Constraints", "--extra"), ("defer", "")])
+def test_a_filter_of_nodes_by_their_extra_is_not_counted(select: str, said: str, uncounted: str) -> None:
+    """Slurm reads it only with `extra_constraints`; elsewhere it is a note of the user."""
+    counts = counting({"SelectType": select, "SchedulerParameters": said})
+    assert asked(NODES, told(names_extra=True), counts).uncounted == uncounted
+    assert asked(NODES, told(), counts).uncounted == ""
 
 
 def submitted(options: str, counts: Counting = COUNTS) -> Asked:
