@@ -137,11 +137,7 @@ def _memory(
 def share(request: JobRequest, node_count: int, shape: NodeShape, counts: Counting) -> Resources:
     """What the request needs on each of so many nodes: the even share, rounded up to what Slurm gives out."""
     tasks = request.tasks_per_node or ceil(request.task_count / node_count)
-    generic = gres_amounts(request.gres_per_node)
-    for name, amount in gres_amounts(request.gres_per_job).items():
-        generic[name] = generic.get(name, 0) + ceil(amount / node_count)
-    for name, amount in gres_amounts(request.gres_per_task).items():
-        generic[name] = generic.get(name, 0) + amount * tasks
+    generic = gres_share(request, node_count, tasks)
     gpus = generic.get(GPU, 0)
     asked = max(
         tasks * request.cpus_per_task,
@@ -160,6 +156,21 @@ def share(request: JobRequest, node_count: int, shape: NodeShape, counts: Counti
         case MemoryPer.GPU:
             memory_mb = request.memory_mb * gpus
     return Resources.of({CPU: cores * shape.cpus_per_core, MEMORY: ceil(memory_mb)} | generic)
+
+
+def gres_share(request: JobRequest | RawJob, node_count: int, tasks: int) -> dict[str, int]:
+    """The generic resources that a request needs on each of so many nodes with so many tasks, by name.
+
+    What it says by node, of the whole job and by task is said of the same ones: `--gpus=8 --gpus-per-node=4`
+    is four GPUs on each of two nodes.
+    """
+    found = gres_amounts(request.gres_per_node)
+    of_job = gres_amounts(request.gres_per_job)
+    of_task = gres_amounts(request.gres_per_task)
+    for name in of_job.keys() | of_task.keys():
+        even = ceil(of_job.get(name, 0) / node_count)
+        found[name] = max(found.get(name, 0), even, of_task.get(name, 0) * tasks)
+    return found
 
 
 def _cores(needed: int, tasks: int, request: JobRequest, shape: NodeShape, counts: Counting) -> int:

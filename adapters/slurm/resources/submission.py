@@ -253,6 +253,8 @@ def _request(
     if per_node:
         least = max(least, ceil(tasks / per_node))
     least = max(1, min(least, tasks))
+    if by_gpus := _nodes_by_gpus(of_job, of_node):
+        least, tasks, most = max(least, by_gpus), max(tasks, by_gpus), most or by_gpus
     per_task = given.cpus_per_task or 1
     if given.overcommit and not per_node and tasks > least:
         if per_task > 1:
@@ -289,6 +291,12 @@ def _request(
         temporary_disk_mb=given.tmp or 0.0,
         takes_all=given.exclusive == "",
     )
+
+
+def _nodes_by_gpus(of_job: tuple[Gres, ...], of_node: tuple[Gres, ...]) -> int:
+    """On how many nodes a job runs that says how many GPUs in all and how many on each. 0: it does not."""
+    in_all, on_each = (sum(one.count for one in gres if one.name == "gpu") for gres in (of_job, of_node))
+    return ceil(in_all / on_each) if on_each else 0
 
 
 def _gres(text: str) -> tuple[Gres, ...]:

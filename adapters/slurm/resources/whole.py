@@ -12,7 +12,8 @@ from makeway.adapters.slurm.resources.counting import cpus_per_core
 from makeway.adapters.slurm.resources.details import JobDetails, MemoryPer, least_nodes, overcommits
 from makeway.adapters.slurm.resources.features import alternatives, satisfying
 from makeway.adapters.slurm.resources.gpu_parts import for_one_job
-from makeway.adapters.slurm.resources.request import JobRequest
+from makeway.adapters.slurm.resources.request import JobRequest, gres_share
+from makeway.policies.model import GPU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,7 +304,7 @@ def whole_demand_of(
         return replace(demand, memory_per_cpu_mb=request.memory_mb)
     if request.takes_all:
         return replace(demand, memory_per_gpu_mb=request.memory_mb)
-    counted = cpu_count if by_cpu else sum(one.count for one in generic if one.name == "gpu")
+    counted = cpu_count if by_cpu else gres_share(request, size, tasks).get(GPU, 0)
     return replace(demand, memory_mb=request.memory_mb * counted)
 
 

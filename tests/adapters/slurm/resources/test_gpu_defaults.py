@@ -9,7 +9,7 @@ from makeway.adapters.slurm.parse import ForEachGpu, GpuDefaults, for_each_gpu, 
 from makeway.adapters.slurm.parse_cluster import JobDefaults, RawPartition
 from makeway.adapters.slurm.partitions.memory import MemoryDefault
 from makeway.adapters.slurm.resources.details import MemoryPer, details
-from makeway.adapters.slurm.resources.request import request_of
+from makeway.adapters.slurm.resources.request import gres_share, request_of
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.policies.model import CPU, MEMORY
 from tests.adapters.slurm.jobs.raw_jobs import NODES, PENDING
@@ -106,3 +106,24 @@ def test_what_a_job_asks_for_after_the_scheduler_has_looked_at_it(
     assert found is not None
     asked = request_of(job, replace(found, memory_per=per, memory_mb=memory_mb), BY_CPU)
     assert (asked.cpus_per_gpu, asked.memory_per, asked.memory_mb) == expected
+
+
+@pytest.mark.parametrize(
+    ("by_node", "of_job", "by_task", "node_count", "tasks", "expected"),
+    [
+        ("gres/gpu:4", "gres/gpu:8", "", 2, 1, {"gres/gpu": 4}),
+        ("", "gres/gpu:3", "gres/gpu=1", 1, 3, {"gres/gpu": 3}),
+        ("gres/gpu:4", "gres/gpu:8", "gres/gpu=1", 2, 4, {"gres/gpu": 4}),
+        ("", "gres/gpu:a100:5", "gres/gpu:a100=1", 2, 3, {"gres/gpu": 3, "gres/gpu:a100": 3}),
+        ("gres/licence:2", "gres/gpu:3", "", 2, 1, {"gres/licence": 2, "gres/gpu": 2}),
+    ],
+)
+def test_gpus_that_are_asked_for_in_two_ways_are_the_same_gpus(
+    by_node: str, of_job: str, by_task: str, node_count: int, tasks: int, expected: dict[str, int]
+) -> None:
+    wanted: dict[str, Any] = {
+        "gres_per_node": gres(by_node),
+        "gres_per_job": gres(of_job),
+        "gres_per_task": gres(by_task),
+    }
+    assert gres_share(replace(PENDING, **wanted), node_count, tasks) == expected

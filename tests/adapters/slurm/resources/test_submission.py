@@ -200,3 +200,19 @@ def test_the_defaults_of_the_cluster_are_read(found: Shared) -> None:
 )
 def test_as_many_tasks_as_the_gpus_make(options: str, tasks: int) -> None:
     assert read(options).request.task_count == tasks
+
+
+@pytest.mark.parametrize(
+    ("options", "node_counts"),
+    [
+        ("--gpus=4 --gpus-per-node=2", (2, 2)),
+        ("--gpus=4 --gres=gpu:4", (1, 1)),
+        ("-N2 --gpus=8 --gpus-per-node=4", (2, 2)),
+        ("--gpus=8", (1, None)),
+    ],
+)
+def test_gpus_of_each_node_make_the_number_of_nodes(
+    options: str, node_counts: tuple[int, int | None]
+) -> None:
+    request = read(options).request
+    assert (request.node_count, request.most_nodes) == node_counts
