@@ -216,12 +216,19 @@ class TakenWords:
         self._send(argv, job, left)
 
     def _send(self, argv: tuple[str, ...], job: RawJob, taken: TakenFromJob | None) -> None:
-        done = None if self._in_comment else self._write(argv, job, taken, in_comment=False)
-        if self._in_comment or (done is not None and denied(done)):
+        # Before the first refusal, a word that goes may be one that an earlier daemon has written.
+        in_comment = self._in_comment or (taken is None and self._is_in_comment(job))
+        done = self._write(argv, job, taken, in_comment=in_comment)
+        if not in_comment and done is not None and denied(done):
             done = self._write(argv, job, taken, in_comment=True)
-            self._in_comment = self._in_comment or done is None or not denied(done)
+            self._in_comment = done is None or not denied(done)
         if done is not None and done.returncode != 0:
             raise refusal(done)
+
+    def _is_in_comment(self, job: RawJob) -> bool:
+        """Whether the word that `of` reads is the one in the job's Comment."""
+        instance = instance_of(self._client.known().capabilities.reservation_prefix)
+        return taken_in(job.admin_comment, instance) is None and self.of(job) is not None
 
     def _write(
         self, argv: tuple[str, ...], job: RawJob, taken: TakenFromJob | None, *, in_comment: bool

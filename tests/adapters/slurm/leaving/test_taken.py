@@ -220,6 +220,18 @@ def test_without_the_right_to_admin_comment_the_word_goes_into_comment() -> None
 
 
 @pytest.mark.usefixtures("operator")
+def test_a_daemon_that_was_started_again_takes_a_word_out_of_the_comment() -> None:
+    """It has not been refused AdminComment yet. A word that stayed would be given back for ever."""
+    word = "makeway:taken=c,run=0,for=9"
+    slurm = FakeSlurm(RUNNING | {"Comment": f"mine {word}", "RestartCnt": "1", "admin_comment": "site words"})
+    adapter_of(slurm).apply(acts.restore_limit("17", TakenFromJob(run=0, for_job_id="9"), None))
+    assert slurm.kept == ["Comment=mine"]
+    slurm = FakeSlurm(REQUEUED | {"Comment": word})
+    adapter_of(slurm).apply(acts.prioritise("17"))
+    assert slurm.kept == ["Comment="]
+
+
+@pytest.mark.usefixtures("operator")
 def test_a_comment_says_nothing_of_nodes() -> None:
     """The owner may have written it, and no job grows by what its owner says."""
     slurm = FakeSlurm(RUNNING | {"Comment": WORD})
