@@ -14,7 +14,7 @@ class JobClass:
     name: str
     """What the log and `makeway doctor` call it."""
     partitions: frozenset[str] = frozenset()
-    """The job may run in at least one of these partitions."""
+    """The job may run in at least one of these partitions. An urgent one may run in no others."""
     qos: frozenset[str] = frozenset()
     """The job has one of these QOS."""
     accounts: frozenset[str] = frozenset()

@@ -84,10 +84,22 @@ def reservation(raw: RawReservation, *, owned: bool) -> Reservation:
 
 
 def job_class(raw: RawJob, classes: tuple[JobClass, ...]) -> JobClass | None:
-    """The first class whose conditions the job fulfils. None: no class."""
+    """The first class whose conditions the job fulfils. None: no class.
+
+    One in several partitions is urgent only if each makes it urgent: Slurm starts it in any that admits it.
+    """
+    found = _class_in(raw.partitions, raw, classes)
+    if found is None or found.kind is not JobKind.ON_DEMAND or len(raw.partitions) < 2:
+        return found
+    each = ((name, _class_in((name,), raw, classes)) for name in raw.partitions)
+    others = tuple(name for name, of in each if of is None or of.kind is not JobKind.ON_DEMAND)
+    return _class_in(others, raw, classes) if others else found
+
+
+def _class_in(partitions: tuple[str, ...], raw: RawJob, classes: tuple[JobClass, ...]) -> JobClass | None:
     return first_class(
         classes,
-        partitions=raw.partitions,
+        partitions=partitions,
         qos=raw.qos.partition(",")[0],
         account=raw.account,
         user=raw.user,
