@@ -242,10 +242,10 @@ def _least_in(partition: RawPartition, names: tuple[str, ...]) -> int:
 def _request(
     given: _Options, names: tuple[str, ...], defaults: JobDefaults, least_in_partition: int
 ) -> JobRequest:
-    least, most = _node_range(given)
     per_node = given.ntasks_per_node or 0
     of_job, of_task = _gpus(given.gpus), _gpus(given.gpus_per_task)
     of_node = (*_gres(given.gres), *_gpus(given.gpus_per_node))
+    least, most = _node_range(given, _nodes_by_gpus(of_job, of_node))
     tasks = given.ntasks or 0
     if not tasks and of_job and of_task:
         tasks = ceil(sum(one.count for one in of_job) / max(1, sum(one.count for one in of_task)))
@@ -253,8 +253,6 @@ def _request(
     if per_node:
         least = max(least, ceil(tasks / per_node))
     least = max(1, min(least, tasks))
-    if by_gpus := _nodes_by_gpus(of_job, of_node):
-        least, tasks, most = max(least, by_gpus), max(tasks, by_gpus), most or by_gpus
     per_task = given.cpus_per_task or 1
     if given.overcommit and not per_node and tasks > least:
         if per_task > 1:
@@ -303,13 +301,13 @@ def _gres(text: str) -> tuple[Gres, ...]:
     return () if text.lower() == "none" else gres(text)
 
 
-def _node_range(given: _Options) -> tuple[int, int | None]:
+def _node_range(given: _Options, by_gpus: int) -> tuple[int, int | None]:
     """The least and the largest number of nodes; None: there is no largest one. Nodes that are named are that
-    many, as far as the job may have them.
+    many, as far as the job may have them. `by_gpus`: the number that its GPUs make, 0 for none.
     """
     named = len(given.nodelist)
     if given.nodes is None:
-        return max(1, named), None
+        return max(1, named, by_gpus), by_gpus or None
     least, most = given.nodes
     return max(least, min(named, most)), most
 

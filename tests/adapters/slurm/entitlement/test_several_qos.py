@@ -1,4 +1,4 @@
-"""Jobs that ask for several QOS (`--qos=normal,urgent`), as Slurm prints them while they wait."""
+"""Jobs that ask for several QOS (`--qos=normal,urgent`) or partitions, as Slurm prints them while they wait."""
 
 from dataclasses import replace
 
@@ -10,6 +10,7 @@ from makeway.adapters.slurm.entitlement.qos import QosRules
 from makeway.adapters.slurm.entitlement.several_qos import with_counting_qos
 from makeway.adapters.slurm.resources.limits import KnownLimits, chosen
 from makeway.adapters.slurm.settings import SlurmSettings
+from makeway.adapters.slurm.translate import job_class
 from makeway.policies.model import Job, JobKind, JobState
 from tests.adapters.slurm.fake_slurm import NOW_S, FakeSlurm
 from tests.adapters.slurm.jobs.raw_jobs import PENDING
@@ -70,3 +71,23 @@ def test_the_limits_of_each_qos_are_asked_for() -> None:
     assert chosen([waits], {waits.account: ""}, {}).endswith("qos=now,urgent")
     known = KnownLimits(of_partitions={"batch": "part"}, rules=QosRules(before_partitions=frozenset({"now"})))
     assert known.in_force(waits) == ((None, ("part", "urgent")), (None, ("now", "part")))
+
+
+def test_a_job_in_several_partitions_is_urgent_only_if_each_makes_it_urgent() -> None:
+    """Slurm takes the job if one of them admits its user, and starts it there."""
+    urgent = JobClass(name="u", partitions=frozenset({"urg", "rt"}), kind=JobKind.ON_DEMAND)
+    batch = JobClass(name="b", partitions=frozenset({"batch"}), preemptible=True)
+    by_user = JobClass(name="v", users=frozenset({"alice"}), kind=JobKind.ON_DEMAND)
+
+    def found(names: str, *classes: JobClass) -> str | None:
+        of = job_class(replace(PENDING, partitions=tuple(names.split(","))), classes)
+        return None if of is None else of.name
+
+    assert [found(names, urgent, batch) for names in ("urg", "urg,rt", "rt,urg")] == ["u", "u", "u"]
+    assert [found(names, urgent, batch) for names in ("urg,batch", "batch,urg,rt", "urg,x")] == [
+        "b",
+        "b",
+        None,
+    ]
+    assert found("urg,batch", by_user, urgent) == "v", "its user makes it urgent wherever it runs"
+    assert found("batch,x", batch) == "b", "one that may leave needs only one of its partitions"

@@ -92,26 +92,6 @@ def test_all_conditions_have_to_hold_and_the_first_class_wins() -> None:
     assert job_class(replace(PENDING, qos="urgent"), (both, ANY)) is both
 
 
-def test_a_job_in_several_partitions_is_urgent_only_if_each_makes_it_urgent() -> None:
-    """Slurm takes the job if one of them admits its user, and starts it there."""
-    urgent = JobClass(name="u", partitions=frozenset({"urg", "rt"}), kind=JobKind.ON_DEMAND)
-    batch = JobClass(name="b", partitions=frozenset({"batch"}), preemptible=True)
-    by_user = JobClass(name="v", users=frozenset({"alice"}), kind=JobKind.ON_DEMAND)
-
-    def found(names: str, *classes: JobClass) -> str | None:
-        of = job_class(replace(PENDING, partitions=tuple(names.split(","))), classes)
-        return None if of is None else of.name
-
-    assert [found(names, urgent, batch) for names in ("urg", "urg,rt", "rt,urg")] == ["u", "u", "u"]
-    assert [found(names, urgent, batch) for names in ("urg,batch", "batch,urg,rt", "urg,x")] == [
-        "b",
-        "b",
-        None,
-    ]
-    assert found("urg,batch", by_user, urgent) == "v", "its user makes it urgent wherever it runs"
-    assert found("batch,x", batch) == "b", "one that may leave needs only one of its partitions"
-
-
 def test_an_urgent_job_is_never_preemptible() -> None:
     urgent = JobClass(name="u", kind=JobKind.ON_DEMAND, preemptible=True, start_within_s=120.0)
     job = translated(RUNNING, urgent)
