@@ -1,4 +1,4 @@
-"""Jobs that ask for several QOS (`--qos=normal,urgent`) or partitions, as Slurm prints them while they wait."""
+"""Jobs that ask for several QOS (`--qos=normal,urgent`) or partitions, as Slurm prints them."""
 
 from dataclasses import replace
 
