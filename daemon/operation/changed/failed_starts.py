@@ -2,7 +2,8 @@
 
 Slurm drains a node whose prolog fails, and puts the job back into the queue. With `nohold_on_prolog_fail` it
 does not hold the job, which then lacks a node of its hold. If the prolog fails on every node, job after job
-would leave for it, and node after node would be drained.
+would leave for it, and node after node would be drained. So it is where the epilog fails: a node is drained
+when the job on it has left.
 
 Nothing is remembered for this. The journal has the holds of the job, each with the start that it was for. The
 cluster shows which of their nodes are drained. Once these are mended and resumed, the job is served again.
@@ -17,6 +18,8 @@ from makeway.policies.model import Cluster, Job, NodeState, Reserve
 
 MOST_FAILED = 2
 """After so many failed starts no job leaves for the urgent job any more."""
+MOST_LOST = 3
+"""Nor after so many holds for one start that have lost drained nodes. Administrators drain nodes, too."""
 COUNTS_S = 4 * 3600.0
 """How long a failed start counts, in seconds since its hold was made."""
 _MOST_NAMED = 8
@@ -51,13 +54,21 @@ class FailedStarts:
     def _lacking(self, seen: Cluster, drained: frozenset[str]) -> Iterable[tuple[str, str]]:
         """What such jobs lack, by id."""
         for job in seen.waiting_urgent_jobs():
-            if job.requeue_count < MOST_FAILED or job.blocked_by:
+            if job.blocked_by:
                 continue
             holds = self._holds_since(job.job_id, seen.now_s - COUNTS_S)
             failed = _failed(holds, job.requeue_count, drained)
+            lost = _lost(holds, job.requeue_count, drained)
             if len(failed) >= MOST_FAILED:
-                nodes = _named([node.name for node in seen.nodes if any(node.name in one for one in failed)])
-                yield job.job_id, f"its nodes to be mended ({len(failed)} starts failed; {nodes} are drained)"
+                yield job.job_id, _to_be_mended(seen, failed, f"{len(failed)} starts failed")
+            elif len(lost) >= MOST_LOST:
+                yield job.job_id, _to_be_mended(seen, lost, f"{len(lost)} holds have lost nodes")
+
+
+def _to_be_mended(seen: Cluster, groups: Sequence[frozenset[str]], why: str) -> str:
+    """What a job lacks, in words. `groups`: the drained nodes."""
+    nodes = _named([node.name for node in seen.nodes if any(node.name in one for one in groups)])
+    return f"its nodes to be mended ({why}; {nodes} are drained)"
 
 
 def _lacking(job: Job, lacks: str) -> Job:
@@ -80,4 +91,17 @@ def _failed(
     """
     last = {hold.requeue_count: frozenset(hold.nodes) for hold in holds if hold.requeue_count < requeue_count}
     found = (nodes & drained - later for nodes, later in pairwise([*last.values(), frozenset[str]()]))
+    return tuple(nodes for nodes in found if nodes)
+
+
+def _lost(
+    holds: Iterable[Reserve], requeue_count: int, drained: frozenset[str]
+) -> tuple[frozenset[str], ...]:
+    """What the holds for the present start of a job have lost, each as the drained nodes that the next hold
+    does not have.
+
+    `requeue_count`: of the job, which is in the queue.
+    """
+    present = [frozenset(hold.nodes) for hold in holds if hold.requeue_count == requeue_count]
+    found = (nodes & drained - later for nodes, later in pairwise([*present, frozenset[str]()]))
     return tuple(nodes for nodes in found if nodes)

@@ -1,4 +1,4 @@
-"""A prolog that always fails for the urgent job, where Slurm does not hold the job for that."""
+"""A prolog that always fails for an urgent job, which Slurm does not hold for that. Failing epilogs."""
 
 import shutil
 import tempfile
@@ -15,6 +15,7 @@ from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.daemon import DaemonProcess
 from tests.slurm.support.neighbours import MORE_CYCLES
 from tests.slurm.support.story import (
+    SAVES,
     SAVES_WHEN_TOLD,
     URGENT,
     WHOLE_NODES,
@@ -28,17 +29,21 @@ from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
 
+EPILOG = '#!/bin/sh\n[ ! -e "{folder}/epilogs-fail" ]\n'
 PROLOG = '#!/bin/sh\n[ ! -e "{folder}/fails-$SLURM_JOB_ID" ]\n'
 
 
 @pytest.fixture(scope="module")
 def programs(slurm_root: str | None) -> Iterator[Path]:
-    """Where the prolog is. It fails for the jobs of which there is a file."""
+    """Where prolog and epilog are. The prolog fails for each job of which there is a file, the epilog for all
+    jobs if there is one.
+    """
     folder = Path(tempfile.mkdtemp(prefix="mwprolog-", dir=f"{slurm_root or ''}/tmp"))
     folder.chmod(0o755)
-    program = folder / "prolog.sh"
-    program.write_text(PROLOG.format(folder=inner_folder(folder, slurm_root)))
-    program.chmod(0o755)
+    for name, text in (("prolog.sh", PROLOG), ("epilog.sh", EPILOG)):
+        program = folder / name
+        program.write_text(text.format(folder=inner_folder(folder, slurm_root)))
+        program.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
 
@@ -48,6 +53,7 @@ def eight_nodes(slurm_root: str | None, programs: Path) -> Iterator[DevCluster]:
     """A cluster of eight nodes on which a failed prolog holds no job."""
     settings = slurm_settings(
         Prolog=str(inner_folder(programs, slurm_root) / "prolog.sh"),
+        Epilog=str(inner_folder(programs, slurm_root) / "epilog.sh"),
         SchedulerParameters=",".join((*PROMPT_SCHEDULING, "nohold_on_prolog_fail")),
     )
     with dev_cluster(DevSpec(node_count=8, root=slurm_root, settings=settings)) as cluster:
@@ -92,6 +98,28 @@ def test_two_jobs_leave_at_most(
     assert f"job {urgent} waits for its nodes to be mended (2 starts failed; " in daemon.log()
 
     fails.unlink()
+    story.world.cluster.run("scontrol", "update", f"NodeName={','.join(drained(story))}", "State=RESUME")
+    await_start(story, daemon, urgent)
+    story.ends(urgent)
+    works_again(story, daemon, *story.lenders())
+    nothing_is_left(story, daemon)
+
+
+def test_three_jobs_leave_at_most_if_each_epilog_fails(
+    story: Story, start_daemon: StartDaemon, programs: Path
+) -> None:
+    story.works(*[story.submit(SAVES, 1, "saving") for _ in range(8)])
+    daemon = start_daemon(start_within_s=600.0)
+    (programs / "epilogs-fail").touch()
+    urgent = story.urgent_comes(1)
+    explain = story.explain(daemon)
+    await_that("makeway says why it waits", lambda: "holds have lost nodes" in daemon.log(), explain)
+    await_that("nothing is held", lambda: story.reservations() == [], explain)
+    cycles = daemon.status()["cycles"]
+    await_that("more cycles pass", lambda: daemon.status()["cycles"] >= cycles + MORE_CYCLES, explain)
+    assert (len(requeued(daemon)), story.reservations()) == (3, []), explain()
+
+    (programs / "epilogs-fail").unlink()
     story.world.cluster.run("scontrol", "update", f"NodeName={','.join(drained(story))}", "State=RESUME")
     await_start(story, daemon, urgent)
     story.ends(urgent)

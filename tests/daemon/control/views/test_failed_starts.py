@@ -62,6 +62,15 @@ class FailingCluster(ArrayCluster):
         return [job_id for verb, job_id in self.calls if verb == "requeue"]
 
 
+class DrainingCluster(FailingCluster):
+    """Each node is drained when the job on it has left: its epilog fails."""
+
+    def settle(self, passed_s: float = 10.0) -> None:
+        if self.fails:
+            self.turn(NodeState.DRAINED, *(FOUR[LENDERS.index(one)] for one in self.left()))
+        super().settle(passed_s)
+
+
 def with_nodes(view: Cluster, state: NodeState, *names: str) -> Cluster:
     nodes = tuple(replace(node, state=state) if node.name in names else node for node in view.nodes)
     return replace(view, nodes=nodes)
@@ -157,6 +166,21 @@ def test_a_job_that_its_user_puts_back_keeps_its_nodes() -> None:
     assert [one.nodes for one in slurm.view.reservations] == [slurm.job(slurm.left()[0]).nodes or ("n1",)]
 
 
+@pytest.mark.parametrize("policy", ["eviction", "least-price", "n-paa", "cua-spaa"])
+def test_three_jobs_leave_at_most_where_each_node_is_drained_after_its_job(policy: str) -> None:
+    slurm, journal = DrainingCluster(), Journal(None)
+    loop = daemon(slurm, journal, policy)
+    said = goes_on(slurm, loop)
+    assert len(slurm.left()) == 3
+    assert (slurm.runs("u"), slurm.view.reservations) == (False, ())
+    lacking = f"its nodes to be mended (3 holds have lost nodes; {', '.join(FOUR[:3])} are drained)"
+    assert len([text for text in said if f"job u waits for {lacking}" in text]) == 1
+    slurm.fails = False
+    slurm.turn(NodeState.UP, *FOUR)
+    goes_on(slurm, loop)
+    assert slurm.runs("u")
+
+
 # What counts
 
 
@@ -223,6 +247,17 @@ def test_what_is_no_second_failed_start(
     job: Job, holds: tuple[Reserve, ...], drained: tuple[str, ...]
 ) -> None:
     assert lacks(job, holds, drained) == ""
+
+
+THREE = (hold(0, "n1", "n2"), hold(0, "n2", "n3"), hold(0, "n3", "n4"))
+
+
+def test_what_three_holds_for_one_start_have_lost() -> None:
+    found = "its nodes to be mended (3 holds have lost nodes; n1, n2, n4 are drained)"
+    assert lacks(waits(0), THREE, ("n1", "n2", "n4")) == found
+    assert lacks(waits(0), THREE, ("n1", "n2")) == ""
+    assert lacks(waits(0), THREE, ("n1", "n3", "n4")) == ""
+    assert lacks(waits(1), THREE, ("n1", "n2", "n4")) == "", "the next start has a hold of its own"
 
 
 def test_what_the_cluster_says_that_it_lacks_stays() -> None:
