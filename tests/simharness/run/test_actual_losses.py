@@ -167,7 +167,7 @@ def thirty_days(shared_traces: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize(("seed", "departures"), [(0, 154), (1, 100)])
+@pytest.mark.parametrize(("seed", "departures"), [(0, 156), (1, 100)])
 def test_in_thirty_days_of_theta_no_more_is_lost_than_was_decided(
     thirty_days: Path, seed: int, departures: int
 ) -> None:
