@@ -30,7 +30,9 @@ BY_THE_DEADLINE = URGENT_POLICIES[:-1]
 
 
 def sleeping_first(cluster: Cluster, **wake_s: float) -> Cluster:
-    """These nodes sleep as soon as their jobs have left, and then take so long to wake."""
+    """The cluster, in which some nodes sleep as soon as their jobs have left. `wake_s`: how long each of them
+    takes to wake after that, by name.
+    """
     nodes = (
         replace(one, wake_s=wake_s[one.name], sleeps_first=True) if one.name in wake_s else one
         for one in cluster.nodes

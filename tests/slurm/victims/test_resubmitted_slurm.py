@@ -10,13 +10,12 @@ import pytest
 
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.daemon import DaemonProcess, Killing
+from tests.slurm.support.resubmitting import OPTIONS, leaves_for_the_other, sent, submitted
 from tests.slurm.support.story import (
     SAVES_WHEN_TOLD,
-    URGENT,
     WHOLE_NODES,
     Story,
     nothing_is_left,
-    starts_on_the_held_nodes,
     works_again,
 )
 from tests.waiting import await_that
@@ -24,14 +23,6 @@ from tests.waiting import await_that
 pytestmark = pytest.mark.slurm
 
 CHANGES_HOLD = "scontrol_update_ReservationName"
-OPTIONS = {"shared": WHOLE_NODES, "exclusive": ("--exclusive", "--time=30")}
-
-
-def sent(daemon: DaemonProcess, *verbs: str) -> list[tuple[str, str, str]]:
-    """The answered commands of these kinds: each with its job, and the urgent job."""
-    answered = [command.action for command in daemon.commands() if command.outcome is not None]
-    actions = [action for action in answered if action.verb in verbs]
-    return [(action.verb, action.job_id, action.for_job_id) for action in actions]
 
 
 @contextmanager
@@ -50,12 +41,6 @@ def looks_away(daemon: DaemonProcess, *, dies: bool) -> Generator[None]:
         os.kill(process, signal.SIGCONT)
 
 
-def submitted(story: Story, options: tuple[str, ...]) -> str:
-    """Submit an urgent job of two nodes."""
-    story.urgent.append(story.submit(URGENT, 2, "urgent", *options))
-    return story.urgent[-1]
-
-
 def leaves_for_the_second_job(
     story: Story, daemon: DaemonProcess, options: tuple[str, ...] = WHOLE_NODES, *, dies: bool = False
 ) -> None:
@@ -70,20 +55,7 @@ def leaves_for_the_second_job(
         story.world.cluster.run("scancel", first)
         story.urgent.remove(first)
         second = submitted(story, options)
-    await_that(
-        "the hold is for the second job",
-        lambda: story.field(second, "Reservation").endswith(f".{first}"),
-        explain,
-    )
-    story.may_save()
-    starts_on_the_held_nodes(story, daemon, second)
-    assert sent(daemon, "checkpoint") == [("checkpoint", lender, first)]
-    assert set(sent(daemon, "requeue")) == {("requeue", lender, second)}
-    story.ends(second)
-    works_again(story, daemon, lender)
-    nothing_is_left(story, daemon)
-    assert story.lenders() == [lender]
-    assert all(map(story.runs, story.workers))
+    leaves_for_the_other(story, daemon, lender, first, second, hold_of=first)
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])

@@ -6,6 +6,7 @@ They get no second signal, and leave for the one that needs their nodes.
 import pytest
 
 from tests.slurm.conftest import StartDaemon
+from tests.slurm.support.resubmitting import OPTIONS, leaves_for_the_other, sent, submitted
 from tests.slurm.support.story import (
     SAVES_WHEN_TOLD,
     URGENT,
@@ -14,7 +15,6 @@ from tests.slurm.support.story import (
     starts_on_the_held_nodes,
     works_again,
 )
-from tests.slurm.victims.test_resubmitted_slurm import OPTIONS, sent, submitted
 from tests.waiting import await_that
 
 pytestmark = pytest.mark.slurm
@@ -38,20 +38,7 @@ def test_the_job_that_saves_leaves_for_an_urgent_job_that_comes_later(
         daemon.stop()
         daemon.start()
     second = submitted(story, OPTIONS["exclusive"])
-    await_that(
-        "the hold is for the second job",
-        lambda: story.field(second, "Reservation").endswith(f".{second}"),
-        explain,
-    )
-    story.may_save()
-    starts_on_the_held_nodes(story, daemon, second)
-    assert sent(daemon, "checkpoint") == [("checkpoint", lender, first)]
-    assert set(sent(daemon, "requeue")) == {("requeue", lender, second)}
-    story.ends(second)
-    works_again(story, daemon, lender)
-    nothing_is_left(story, daemon)
-    assert story.lenders() == [lender]
-    assert all(map(story.runs, story.workers))
+    leaves_for_the_other(story, daemon, lender, first, second, hold_of=second)
 
 
 def test_of_an_urgent_job_that_is_made_larger_again_those_that_save_leave_first(

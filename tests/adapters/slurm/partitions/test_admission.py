@@ -92,7 +92,10 @@ def test_an_account_stands_for_those_below_it_however_deep_they_are_and_in_a_cir
 
 
 def test_the_accounts_stay_known_while_no_urgent_job_waits() -> None:
-    """Else the partitions would change with each urgent job, and all jobs would be made anew."""
+    """If the adapter forgot them, the partitions would change with each urgent job.
+
+    The adapter would then build all jobs again.
+    """
     lines = [
         "ClusterName=c Account=root UserName= Partition= ParentAccount= Comment= GrpJobs=N(0)",
         "ClusterName=c Account=top UserName= Partition= ParentAccount=root(1) Comment= GrpJobs=N(0)",

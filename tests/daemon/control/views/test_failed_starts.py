@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -184,9 +185,9 @@ def test_three_jobs_leave_at_most_where_each_node_is_drained_after_its_job(polic
 # What counts
 
 
-def waits(requeue_count: int, **changes: object) -> Job:
+def waits(requeue_count: int, **changes: Any) -> Job:
     job = pending("u", 2, kind=JobKind.ON_DEMAND, submit_s=995.0, requeue_count=requeue_count)
-    return replace(job, **changes)  # type: ignore[arg-type]
+    return replace(job, **changes)
 
 
 def hold(requeue_count: int, *nodes: str) -> Reserve:
