@@ -51,7 +51,7 @@ class NodeSets:
 
     __slots__ = (
         *("_further", "_index", "_kept", "_kept_among", "_kept_names", "_names", "_others", "_wake_after"),
-        *("asleep", "down", "silent", "sleeping_first", "up"),
+        *("asleep", "down", "drained", "silent", "sleeping_first", "up"),
     )
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
@@ -66,8 +66,11 @@ class NodeSets:
         """The nodes that are up."""
         self.down: int = ((1 << len(self._names)) - 1) & ~self.up
         """The nodes that are not up."""
-        self.silent: int = self.of_new(tuple(node.name for node in nodes if node.state is NodeState.SILENT))
+        lost = tuple(node for node in nodes if node.state is not NodeState.UP)
+        self.silent: int = self.of_new(tuple(node.name for node in lost if node.state is NodeState.SILENT))
         """The nodes whose answer the controller waits for."""
+        self.drained: int = self.of_new(tuple(node.name for node in lost if node.state is NodeState.DRAINED))
+        """The nodes that are drained."""
         sleeping = tuple(node for node in nodes if node.state is NodeState.UP and node.wake_s > 0.0)
         self.asleep: int = self.of_new(tuple(node.name for node in sleeping))
         """The nodes that are up, but sleep or boot."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from makeway.policies.model import Cluster, Job, NodeState, Reserve
+from makeway.policies.model import Cluster, Job, Reserve
 
 MOST_FAILED = 2
 """After so many failed starts no job leaves for the urgent job any more."""
@@ -43,8 +43,8 @@ class FailedStarts:
         """The snapshot, in which such a job waits for its nodes to be mended: what was taken for it goes
         back, and nothing more is taken.
         """
-        drained = frozenset(node.name for node in seen.nodes if node.state is NodeState.DRAINED)
-        found = dict(self._lacking(seen, drained)) if drained else {}
+        sets = seen.node_sets()
+        found = dict(self._lacking(seen, frozenset(sets.names(sets.drained)))) if sets.drained else {}
         self.news = tuple(f"job {one} waits for {found[one]}" for one in found if one not in self._known)
         self._known = found
         if not found:
