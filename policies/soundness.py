@@ -67,6 +67,8 @@ def _check_of(hint: Any) -> Callable[[Any], bool]:
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Literal:
         return lambda value: value in parts
+    if origin is tuple and parts[0] is str:
+        return lambda value: isinstance(value, tuple) and _are_texts(cast(tuple[object, ...], value))
     if origin is tuple:
         each = _check_of(parts[0])
         return lambda value: isinstance(value, tuple) and all(map(each, cast(tuple[object, ...], value)))
@@ -101,6 +103,15 @@ def _shown(value: object) -> str:
     if not isinstance(value, int | float):
         return _kind(value)
     return repr(value) if isinstance(value, float) or _is_finite(value) else "too large a number"
+
+
+def _are_texts(values: tuple[object, ...]) -> bool:
+    """Whether all values are texts that can be written: the names of many nodes, looked at together."""
+    try:
+        joined = "".join(cast(tuple[str, ...], values))
+    except TypeError:
+        return False
+    return joined.isascii() or all(_encodable(cast(str, one)) for one in values)
 
 
 def _encodable(text: str) -> bool:

@@ -124,6 +124,10 @@ def decision_with(**fields: Any) -> Decision:
             r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
         ),
         (
+            decision_with(rationale=(replace(WHY, candidates=(with_any(LEFT, job_ids=("1", "\ud83d")),)),)),
+            r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
+        ),
+        (
             decision_with(rationale=(replace(WHY, postponed=Postponement(until_s=math.nan, departures=())),)),
             r"a Decision whose rationale\[0\].postponed is a value of type Postponement; accepted: a ",
         ),
