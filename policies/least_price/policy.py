@@ -128,23 +128,37 @@ class _Pricing:
         if not makes_room(later):
             self._note_lack(request)
             return later
-        best = self._at_once_or(request, later, latest_s)
+        # A dear start that waits is not to be at once: no job is killed for that, either.
+        in_hold = self._wait_in_hold_until_s(request, later, latest_s) is not None
+        best = later if in_hold else self._at_once_or(request, later, latest_s)
         self._see_whether_others_cost(request, best)
         if config.is_vital(job):
             return best
         if best.again_s is not None:
             return self._wait_for_ends(request, best, best.again_s)
-        refusal = self._refusal(request, best)
-        sooner_s = room_sooner_s(request, best)
-        until_s = latest_s - sooner_s - config.leave_s - self._writing_s(request, best)
-        dear = self._cost_node_s(best) > machine_node_s(self.cluster, config.waiting_machine_hours)
-        if now_s < until_s and refusal is not None and not request.late:
-            return self._wait(request, best, until_s)
-        until_s = allowed_until_s(request, best, until_s, config.leave_s, self._refuses)
-        may_wait = now_s < until_s and dear and self.may_wait and not (shares or request.late)
-        if may_wait and pays_to_wait(request, best, until_s):
+        refusal, last_s = self._refusal(request, best), self._last_s(request, best, latest_s)
+        if now_s < last_s and refusal is not None and not request.late:
+            return self._wait(request, best, last_s)
+        until_s = self._wait_in_hold_until_s(request, best, latest_s)
+        if until_s is not None:
             return self._wait_in_hold(request, best, until_s)
         return best if refusal is None else no_room(request, refusal, best.rationale.candidates)
+
+    def _last_s(self, request: Request, given: Proposal, latest_s: float) -> float:
+        """When the evictions of a proposal have to begin so that the jobs have left by `latest_s`."""
+        sooner_s = room_sooner_s(request, given)
+        return latest_s - sooner_s - self.config.leave_s - self._writing_s(request, given)
+
+    def _wait_in_hold_until_s(self, request: Request, given: Proposal, latest_s: float) -> float | None:
+        """Until when a dear start waits in its hold for jobs that may end. None: it does not wait there."""
+        config, job = self.config, request.urgent.job
+        at_once = config.is_vital(job) or job.job_id in self.terms.sharing or given.again_s is not None
+        dear = self._cost_node_s(given) > machine_node_s(self.cluster, config.waiting_machine_hours)
+        if at_once or request.late or not (dear and self.may_wait):
+            return None
+        last_s = self._last_s(request, given, latest_s)
+        until_s = allowed_until_s(request, given, last_s, config.leave_s, self._refuses)
+        return until_s if self.cluster.now_s < until_s and pays_to_wait(request, given, until_s) else None
 
     def _note_lack(self, request: Request) -> None:
         """There is no room for an urgent job."""

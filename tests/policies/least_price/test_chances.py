@@ -54,6 +54,18 @@ def test_a_start_waits_if_that_costs_nothing(
     assert decide(cluster_of(1, saves, waiting("u", 1))).again_s == UNTIL_S - 200.0
 
 
+def test_a_start_that_waits_kills_no_job_to_be_at_once_after_all(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """It may wait until the job has saved its work. A kill would cost little more, and be soon enough."""
+    saves = running(
+        "a", "n0", start_s=NOW_S - 650.0, setup_s=500.0, checkpoint=CheckpointSpec(system_s=100.0)
+    )
+    decision = decide(cluster_of(1, saves, waiting("u", 1, submit_s=NOW_S - 100.0)))
+    assert victims(decision) == []
+    assert decision.again_s == UNTIL_S - 100.0 - 100.0
+
+
 @pytest.mark.parametrize(
     ("changes", "wanted"),
     [
