@@ -228,7 +228,7 @@ def test_with_least_price_an_urgent_job_is_on_time_whenever_kills_at_once_are(jo
         assert on_time(late)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(jobs=futures(), limit_node_s=st.sampled_from([200.0, 400.0, 700.0, 900.0, 1000.0, 1100.0, 1300.0]))
 def test_no_limit_refuses_in_the_end_what_it_allowed_at_once(jobs: list[SimJob], limit_node_s: float) -> None:
     limits = replace(UNPRICED, max_loss_node_hours=limit_node_s / 3600.0, max_loss_machine_share=0.0)
