@@ -248,7 +248,7 @@ def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection,
     if path is None:
         where = ":memory:"
     elif read_only:
-        where = f"{path.absolute().as_uri()}?mode=ro"
+        where = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if _is_at_rest(path) else ''}"
     else:
         where = str(path)
     try:
@@ -268,6 +268,28 @@ def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection,
     return connection, version if read_only else SCHEMA_VERSION
 
 
+def _is_at_rest(path: Path) -> bool:
+    """Whether a file is on a read-only file system, and no writer has left a log of writes beside it. SQLite
+    makes files beside others, also to read them.
+    """
+    return _is_unwritable(path) and not _log_of_writes(path)
+
+
+def _is_unwritable(path: Path) -> bool:
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _log_of_writes(path: Path) -> Path | None:
+    """The log of writes beside a file. None: there is none, or it is empty."""
+    log = path.with_name(path.name + "-wal")
+    with suppress(OSError):
+        return log if log.stat().st_size else None
+    return None
+
+
 def _not_opened(path: Path | None, error: sqlite3.Error, *, read_only: bool) -> JournalError:
     """Why SQLite does not open a file. A reader asks once, whether the failure may pass or not."""
     where = f"{path}: cannot be opened as a journal"
@@ -276,6 +298,8 @@ def _not_opened(path: Path | None, error: sqlite3.Error, *, read_only: bool) -> 
             path.open("rb").close()
         except OSError as cause:  # SQLite says the same of all of them
             return JournalError(f"{where}: {cause.strerror or cause}")
+        if _is_unwritable(path) and (log := _log_of_writes(path)) is not None:
+            return JournalError(f"{where} on a read-only file system: copy it and {log} to another folder")
     found = sqlite_failure(where, error)
     return JournalError(str(found)) if read_only else found
 
