@@ -31,6 +31,8 @@ class ActionReport:
     refusal: Refusal | None = None
     """Which limit refused it. None: none did."""
     detail: str = ""
+    final: bool = False
+    """Whether the cluster understood the command and refused it finally."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class Executor:
             detail=reply.detail,
             now_s=self._now(),
         )
-        return operation, ActionReport(action=action, outcome=reply.outcome, detail=reply.detail)
+        report = ActionReport(action=action, outcome=reply.outcome, detail=reply.detail, final=reply.final)
+        return operation, report
 
     def _attempt(self, action: Action) -> _Reply:
         try:

@@ -29,6 +29,7 @@ from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.leader.leaving_off import left_off
 from makeway.daemon.operation.changed.failed_starts import FailedStarts
+from makeway.daemon.operation.changed.refused_holds import RefusedHolds
 from makeway.daemon.operation.due import NextCycle
 from makeway.daemon.operation.giving_back import give_back, give_everything_back
 from makeway.daemon.operation.handover import Watch, changes, handed_over
@@ -98,6 +99,7 @@ class Reconciler:
         self._watch = Watch()
         self._silent, self._completing = SilentNodes(), CompletingJobs()
         self._failed_starts = FailedStarts(journal.holds_since)
+        self._refused_holds = RefusedHolds(journal.hold_answers_since)
         self._quiet = QuietCycles(journal)
         self._next = NextCycle()
         # Which jobs ran in the last snapshot: only what is learned of users depends on it.
@@ -137,8 +139,7 @@ class Reconciler:
         # 2. What the journal knows belongs to the view; operations are brought up to date with what is seen.
         known = with_operations(seen, self._journal, self._present)
         before = known.operations
-        operations = tuple(self._advance(operation, known) for operation in before)
-        operations = self._hand_over(operations, seen)
+        operations = self._hand_over(tuple(self._advance(one, known) for one in before), seen)
         if self._permission.begins and not self._settings.restoring:
             operations = pass_on(operations, seen, self._present, self._journal)
         cluster = self._planning.with_plan(self._join(seen, self._journal.open_operations()))
@@ -161,8 +162,8 @@ class Reconciler:
             cluster = cluster if plan is None else changed(cluster, plan=plan)
         sent, deferred = self._send_due(cluster, read_began_s)
         under_way = self._journal.open_operations()
-        timeouts, again_s = self._present.timeouts, decision.again_s
-        self._next.note(under_way, cluster, timeouts, again_s=again_s, unsent=bool(deferred))
+        again_s = min(filter(None, (decision.again_s, self._refused_holds.again_s)), default=None)
+        self._next.note(under_way, cluster, self._present.timeouts, again_s=again_s, unsent=bool(deferred))
 
         # 6. What checkpoints took is learned, whether or not it is used. Then all of it is reported.
         report = self._report(seen, before, operations, closed, (*reports, *sent), deferred)
@@ -200,7 +201,8 @@ class Reconciler:
         """A snapshot. What it says about the lease makes the settings of this cycle."""
         seen = self._permission.look(self._adapter, self._journal, self._settings.mode)
         self._present = self._permission.of_cycle(self._settings)
-        return self._failed_starts.counted(self._completing.counted(self._silent.counted(seen)))
+        seen = self._failed_starts.counted(self._completing.counted(self._silent.counted(seen)))
+        return self._refused_holds.counted(seen, self._settings.timeouts.refused_s)
 
     def _without_snapshot(self, error: Unavailable | Unreadable, snapshot_s: float) -> CycleReport:
         """The report of a cycle without a snapshot: half a view decides nothing."""
@@ -239,7 +241,8 @@ class Reconciler:
         ]
         waiting = len(seen.waiting_urgent_jobs())
         mode, failure, standing = self._settings.mode, self._planning.failure, self._permission.standing
-        open_count, notes = len(self._journal.open_operations()), (standing.text, *self._failed_starts.news)
+        open_count = len(self._journal.open_operations())
+        notes = (standing.text, *self._failed_starts.news, *self._refused_holds.news)
         # What is there while another daemon leads is that one's to give back.
         restoring, follows = self._settings.restoring, self._permission.follows
         return partial(
@@ -346,14 +349,12 @@ class Reconciler:
             self._journal.save(operation)
         reports = self._said.new_refusals(opening.refused)
         reports += [ActionReport(action=action, outcome=Outcome.OBSERVED) for action in opening.observed]
-        if not clean_up:
-            return opening, reports
         return changed(opening, operations=opening.operations + clean_up), reports
 
     def _decided(self, cluster: Cluster, read_began_s: float) -> Decision:
         """What the policy decides. If it cannot, what is to be given back is sent all the same."""
         try:
-            return self._policy.decision(cluster, self._policy_config)
+            return self._refused_holds.explained(self._policy.decision(cluster, self._policy_config))
         except PolicyError:
             self._send_due(cluster, read_began_s, takes=False)
             raise
@@ -390,10 +391,10 @@ class Reconciler:
         return tuple(measurement for _, measurement in found.measured)
 
     def _store_decision(self, decision: Decision, cluster: Cluster, *, new: bool) -> int | None:
-        """Store a decision that begins something, is refused for the first time, or concerns other jobs than
-        the last one.
+        """Store a decision that begins something, is refused for the first time, concerns other jobs than the
+        last one, or comes after another refusal of a hold.
         """
-        concerns_others = self._said.concerns_others(decision)
-        worth = (bool(decision.actions) and new) or concerns_others
+        says_more = self._said.concerns_others(decision) or bool(self._refused_holds.news)
+        worth = (bool(decision.actions) and new) or says_more
         kept = cluster if self._settings.keep_snapshots else None
         return self._journal.add_decision(cluster.now_s, decision, kept) if worth else None

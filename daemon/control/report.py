@@ -10,7 +10,7 @@ from makeway.daemon.estimate.checkpoint_times import Measurement
 from makeway.daemon.journal.command_log import UNANSWERED_NOW, Outcome
 from makeway.daemon.leader.standing import ALONE, Standing
 from makeway.daemon.operation.observation import Timeouts
-from makeway.policies.model import Cluster, Limits, Operation, Rationale
+from makeway.policies.model import Cluster, Limits, Operation, Rationale, Reserve
 from makeway.policies.safety.prices import Spending
 
 
@@ -119,13 +119,17 @@ class CycleReport:
     @property
     def again(self) -> bool:
         """Whether a new snapshot is worth having at once: the cluster took a command, or some are left over.
+        It may also show why the cluster refused a hold.
 
         A cluster that did not answer a command is left in peace until the next poll.
         """
         reasons = {deferred.why for deferred in self.deferred} - {Deferral.NOT_LEADING, Deferral.PAUSED}
         if reasons or any(action.outcome in UNANSWERED_NOW for action in self.actions):
             return bool(reasons) and Deferral.UNANSWERED not in reasons
-        return any(action.outcome is Outcome.ACCEPTED for action in self.actions)
+        return any(
+            action.outcome is Outcome.ACCEPTED or (action.final and isinstance(action.action, Reserve))
+            for action in self.actions
+        )
 
 
 def start_delay_s(operation: Operation, cluster: Cluster) -> float:

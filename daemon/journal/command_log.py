@@ -87,6 +87,8 @@ class SentCommands:
         self._past: Mapping[str, int] | None = None
         """A copy of it. None: none was asked for since it changed."""
         self._latest_s = float("-inf")
+        self.refused_hold_s = float("-inf")
+        """When the last hold was asked for that the cluster refused. -inf: it has refused none."""
 
     def add(
         self,
@@ -119,6 +121,8 @@ class SentCommands:
             return
         evicted = sent.evicted
         sent.outcome, sent.failed = outcome, failed
+        if sent.verb == "reserve" and outcome == Outcome.REJECTED:
+            self.refused_hold_s = max(self.refused_hold_s, sent.issued_s)
         self._count(sent.job_id, int(sent.evicted) - int(evicted))
         if not (sent.evicted or sent.failed):
             del self._by_id[command_id]

@@ -5,6 +5,7 @@ from typing import Final
 from makeway.daemon.journal.codec import ACTION, BadBody
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.database import Database
+from makeway.daemon.operation.changed.refused_holds import HoldAnswer
 from makeway.policies.model import Reserve
 
 _BINDS: Final = frozenset({None, Outcome.ACCEPTED, Outcome.IN_DOUBT})
@@ -37,6 +38,28 @@ def holds_since(database: Database, job_id: str, since_s: float) -> tuple[Reserv
     )
     found = (_hold(body) for outcome, body in rows if outcome in _BINDS)
     return tuple(hold for hold in found if hold is not None)
+
+
+def hold_answers(database: Database, since_s: float) -> tuple[HoldAnswer, ...]:
+    """The answers to the commands for holds that were sent since then, in their order: those that were
+    accepted, and those that the cluster refused. What cannot be read is left out.
+    """
+    rows = database.read(
+        "SELECT CAST(action AS BLOB), issued_s, outcome, failed, detail FROM commands WHERE issued_s >= ? "
+        "AND verb = 'reserve' AND outcome IN (?, ?) ORDER BY command_id",
+        (since_s, Outcome.ACCEPTED.value, Outcome.REJECTED.value),
+    )
+    return tuple(
+        HoldAnswer(
+            hold=hold,
+            issued_s=issued_s,
+            accepted=outcome == Outcome.ACCEPTED,
+            final=bool(failed),
+            words=detail or "",
+        )
+        for body, issued_s, outcome, failed, detail in rows
+        if (hold := _hold(body)) is not None
+    )
 
 
 def _hold(body: bytes) -> Reserve | None:

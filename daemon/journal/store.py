@@ -23,7 +23,7 @@ from makeway.daemon.journal.archive import Archive
 from makeway.daemon.journal.codec import ACTION, DECISION, NOTICE, OPERATION, PLAN, pack
 from makeway.daemon.journal.command_log import SignalledRun
 from makeway.daemon.journal.database import Database, Statement
-from makeway.daemon.journal.holds import holds_since, last_hold
+from makeway.daemon.journal.holds import hold_answers, holds_since, last_hold
 from makeway.daemon.journal.measurements import (
     announced_statement,
     lesson_statements,
@@ -37,6 +37,7 @@ from makeway.daemon.journal.measurements import (
     run_statements,
 )
 from makeway.daemon.operation.announcements import AnnouncementRecord, record_of
+from makeway.daemon.operation.changed.refused_holds import HoldAnswer
 from makeway.daemon.operation.changed.saving import SaveRequests
 from makeway.policies.model import (
     Action,
@@ -203,6 +204,12 @@ class Journal(Archive):
         """See `holds.holds_since`."""
         with self._mutex:
             return holds_since(self._database, job_id, since_s)
+
+    def hold_answers_since(self, since_s: float) -> tuple[HoldAnswer, ...]:
+        """See `holds.hold_answers`. None if the cluster has refused no hold since then."""
+        with self._mutex:
+            refused = self._sent.refused_hold_s >= since_s
+            return hold_answers(self._database, since_s) if refused else ()
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When the commands since then were sent that the circuit breaker counts, oldest first."""

@@ -16,7 +16,7 @@ go first in the queue.
 
 from typing import assert_never
 
-from makeway.daemon.operation.changed.hold_end import ends_too_soon, lengthened
+from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon, lengthened
 from makeway.daemon.operation.due import hold_index, hold_refused_s
 from makeway.daemon.operation.fitness import (
     awaits_a_reason,
@@ -352,6 +352,18 @@ def _refused_just_now(operation: Operation, cluster: Cluster, timeouts: Timeouts
     )
 
 
+def _ask_again(operation: Operation, index: int) -> Operation:
+    """The operation; if the cluster refused its hold, with that to be asked for again at once.
+
+    The policy replaces it in this cycle if the snapshot shows the reason. After some refusals in a row the
+    urgent job has to pause, and all goes back (`RefusedHolds`).
+    """
+    hold = operation.tasks[index]
+    if hold.ending is not Ending.REJECTED:
+        return operation
+    return with_task(operation, index, changed(to_do_again(hold), issued_s=None))
+
+
 def _renew_hold(operation: Operation, job: Job | None, cluster: Cluster, timeouts: Timeouts) -> Operation:
     """Make a hold that was seen once more, if it is there no more, has other nodes, its job is bound to it no
     more, or it ends before its job would.
@@ -360,6 +372,8 @@ def _renew_hold(operation: Operation, job: Job | None, cluster: Cluster, timeout
     limit was raised. `job` None: the job has not arrived.
     """
     index = hold_index(operation)
+    if index is not None and operation.kind in MAKES_WAY:
+        operation = _ask_again(operation, index)
     if index is None or operation.tasks[index].progress is not Progress.DONE:
         return operation
     sets, hold = cluster.node_sets(), operation.tasks[index]
