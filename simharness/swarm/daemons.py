@@ -158,6 +158,7 @@ class TwoDaemons:
             return
         self._journal.close()
         self._reconciler = self._journal = None
+        self._laws.daemon_died()
         if then is not None:
             then()
             self._laws.memory_lost()

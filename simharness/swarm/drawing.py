@@ -123,6 +123,8 @@ def _drawn_apart(
         yield from _starts_of_controller(Random(f"silent:{seed}"), span_s, part)
     if TroubleKind.ASLEEP in kinds:
         yield from _nights(Random(f"asleep:{seed}"), span_s)
+    if TroubleKind.REFUSES in kinds:
+        yield from _refusals(Random(f"refuses:{seed}"), node_count, span_s)
     if TroubleKind.HOLDS_LOST in kinds:
         yield from _lost_holds(Random(f"holds lost:{seed}"), jobs, kinds)
     if TroubleKind.REQUEUES_LOST in kinds:
@@ -158,6 +160,21 @@ def _nights(random: Random, span_s: float) -> list[Trouble]:
             amount=random.choice((30.0, 120.0, 300.0, 900.0)),
         )
         for _ in range(random.randint(1, 3))
+    ]
+
+
+def _refusals(random: Random, node_count: int, span_s: float) -> list[Trouble]:
+    """When the controller refuses holds with one of the nodes, in some stories."""
+    if random.random() >= 0.25:
+        return []
+    return [
+        Trouble(
+            kind=TroubleKind.REFUSES,
+            at_s=random.uniform(0.0, span_s),
+            lasts_s=random.choice((60.0, 600.0, HOUR_S, 6 * HOUR_S)) * random.uniform(0.5, 1.5),
+            amount=float(random.randrange(node_count)),
+        )
+        for _ in range(random.randint(1, 4))
     ]
 
 
@@ -262,6 +279,7 @@ _APART = (
     TroubleKind.SECOND_DAEMON,
     TroubleKind.SILENT,
     TroubleKind.ASLEEP,
+    TroubleKind.REFUSES,
     TroubleKind.HOLDS_LOST,
     TroubleKind.REQUEUES_LOST,
     TroubleKind.STAYS,

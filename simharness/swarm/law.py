@@ -17,6 +17,7 @@ class Law(StrEnum):
     SECOND_SIGNAL = "second_signal"  # a run is signalled again only after it has saved, or after its grace
     UNSIGNALLED = "unsignalled"  # a job that may save its work first is asked to before it has to leave
     TOO_MANY = "too_many"  # the commands of one cycle are bounded
+    INSISTS = "insists"  # a hold that is refused again and again is asked for with pauses
     DEFECT = "defect"  # no cycle ends by an exception
     STUCK = "stuck"  # every job that was not cancelled ends
     LEFT_BEHIND = "left_behind"  # what no operation needs goes back, and at the end nothing is under way

@@ -25,6 +25,7 @@ from makeway.policies.model import (
     Progress,
     Release,
     Requeue,
+    Reserve,
     Shrink,
     Task,
 )
@@ -33,6 +34,7 @@ from makeway.simharness.engine.snapshot import notice_id
 from makeway.simharness.swarm.announcing import NOBODY, NoShows
 from makeway.simharness.swarm.law import Law, Violation
 from makeway.simharness.swarm.story import DAY_S, Story
+from makeway.simharness.swarm.watching.insisting import Insisting
 from makeway.simharness.swarm.watching.leading import Leading
 from makeway.simharness.swarm.watching.restoring import Restoring
 from makeway.simharness.swarm.watching.taking import Taking
@@ -122,7 +124,7 @@ class Laws:
         self._users |= {notice_id(job): job.user for job in story.jobs if job.announced_s is not None}
         self._paid: dict[str, list[tuple[float, float]]] = {}
         """What the urgent jobs of each user have cost: when it was decided, and node-seconds."""
-        self._no_shows = NoShows()
+        self._no_shows, self._insisting = NoShows(), Insisting()
         self._signals: Counter[tuple[tuple[int, str], int, str, int]] = Counter()
         self._graces_s: dict[tuple[int, str, int], float] = {}
         """When the last grace of each run is over that was signalled, if the daemon's clock is right."""
@@ -133,6 +135,11 @@ class Laws:
         self._memory += 1
         self._paid.clear()
         self._no_shows.forget()
+        self._insisting.forget()
+
+    def daemon_died(self) -> None:
+        """The daemon was killed: it may not have written down the last answer."""
+        self._insisting.forget()
 
     def changed(self, job: SimJob) -> None:
         """An urgent job is another one from now on."""
@@ -192,8 +199,15 @@ class Laws:
             checkpointing=live is not None and live.checkpointing_since_s is not None,
         )
 
+    def refused(self, action: Action) -> None:
+        """The controller has refused a command finally. If the daemon's clock steps, it cannot pause."""
+        if isinstance(action, Reserve) and self._tells_time:
+            self._check(Law.INSISTS, *self._insisting.refused(action.job_id, self._machine.now_s))
+
     def done(self, action: Action, before: Before) -> None:
         """The cluster has carried out a command."""
+        if isinstance(action, Reserve):
+            self._insisting.accepted(action.job_id)
         meant = self._meant[id(action)]
         job = self._jobs.get(action.job_id)
         if isinstance(action, Checkpoint | Requeue | Cancel | Shrink):

@@ -38,6 +38,7 @@ class TroubleKind(StrEnum):
     # Nodes and administrators
     NODE_DOWN = "node_down"  # node number `amount` fails, for as long as the trouble lasts
     MAINTENANCE = "maintenance"  # an administrator reserves `amount` nodes
+    REFUSES = "refuses"  # the controller refuses holds with node number `amount`, and no snapshot shows why
     SILENT = "silent"  # a snapshot shows all nodes as silent, as right after a start of the controller
     ASLEEP = "asleep"  # every other node that no job holds sleeps, and takes `amount` seconds to wake
     # The daemon and its host

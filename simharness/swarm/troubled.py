@@ -16,6 +16,7 @@ from makeway.policies.model import (
     Node,
     NodeState,
     Requeue,
+    Reserve,
 )
 from makeway.simharness.engine import commands
 from makeway.simharness.engine.cluster import SimCluster
@@ -258,6 +259,7 @@ class TroubledAdapter:
                     self._cluster.now_s + trouble.amount, lambda: self._carry_out_if_possible(action)
                 )
             case TroubleKind.REFUSED:
+                self._laws.refused(action)
                 if isinstance(action, Requeue):  # the controller never puts such a job back
                     self._cluster.machine.taken_for_ended.pop(action.job_id, None)
                 raise Rejected(f"{action.verb}: Requested operation is presently disabled")
@@ -273,6 +275,7 @@ class TroubledAdapter:
 
     def _carry_out(self, action: Action) -> None:
         """Do it. Raises what the cluster answers if it cannot be done."""
+        self._refuse_held(action)
         before = self._laws.before(action)
         ignored = isinstance(action, Checkpoint) and self._weather.of_job(TroubleKind.IGNORES, action.job_id)
         if not ignored:
@@ -280,6 +283,17 @@ class TroubledAdapter:
         elif before.run is None:
             raise Gone(f"job {action.job_id}: Invalid job id specified")
         self._laws.done(action, before)
+
+    def _refuse_held(self, action: Action) -> None:
+        """Raise `Rejected` for a hold with a node that the controller gives nobody now."""
+        if not isinstance(action, Reserve):
+            return
+        now_s, names = self._cluster.now_s, self._cluster.machine.names
+        trouble = self._weather.now(TroubleKind.REFUSES, now_s)
+        if trouble is not None and names.set_of(action.nodes) >> int(trouble.amount) & 1:
+            self._weather.meet(TroubleKind.REFUSES, now_s)
+            self._laws.refused(action)
+            raise Rejected(f"{action.verb}: Requested node configuration is not available")
 
     def _carry_out_if_possible(self, action: Action) -> None:
         """Do it if that is possible: its answer is not waited for."""

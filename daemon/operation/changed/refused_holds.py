@@ -17,7 +17,7 @@ from makeway.policies.model import Cluster, Decision, Job, JobKind, Reserve, cha
 
 COUNTS_S = 4 * 3600.0
 """How long a refusal counts, in seconds."""
-AT_ONCE = 3
+PAUSES_FROM = 3
 """From so many refusals in a row on there is a pause before the next hold of a job."""
 _LONGEST_PAUSE_S = 600.0
 _AVOIDED_AT = 2.0
@@ -93,9 +93,9 @@ class _Refusals:
     def pause_s(self, job_id: str, refused_s: float) -> float:
         """How long after its last refusal the next hold of a job may be tried."""
         times = self.in_a_row.get(job_id, 0.0)
-        if times < AT_ONCE:
+        if times < PAUSES_FROM:
             return 0.0
-        return min(refused_s * 2.0 ** min(int(times) - AT_ONCE, 30), max(_LONGEST_PAUSE_S, refused_s))
+        return min(refused_s * 2.0 ** min(int(times) - PAUSES_FROM, 30), max(_LONGEST_PAUSE_S, refused_s))
 
 
 class RefusedHolds:

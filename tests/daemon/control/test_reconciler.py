@@ -151,7 +151,8 @@ def test_each_answer_is_noted(error: AdapterError, outcome: Outcome, progress: P
     assert operation.tasks[0].progress is progress
     (command,) = journal.commands()
     assert (command.outcome, command.detail) == (outcome, str(error))
-    assert not report.again
+    final = isinstance(error, Rejected) and not error.retryable
+    assert report.again is final, "the next snapshot may show why the hold was refused"
 
 
 def test_a_refused_hold_evicts_nobody() -> None:

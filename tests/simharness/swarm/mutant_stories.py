@@ -95,6 +95,18 @@ PROTECTED_JOB = Story(
     poll_interval_s=10.0,
 )
 """One of two jobs that save their work may not be made to leave any more, and there is no third one."""
+REFUSED_NODE = Story(
+    seed=0,
+    policy="eviction",
+    node_count=2,
+    jobs=(
+        SimJob("1", 0.0, 9000.0, 9000.0, 2, user="batch"),
+        SimJob("u", 600.0, 60.0, 60.0, 2, user="beam", kind=JobKind.ON_DEMAND, start_within_s=600.0),
+    ),
+    troubles=(Trouble(kind=TroubleKind.REFUSES, at_s=500.0, lasts_s=400.0, amount=1.0),),
+    poll_interval_s=10.0,
+)
+"""No other nodes serve the urgent job."""
 LOST_HOLD = Story(
     seed=0,
     policy="eviction",

@@ -8,7 +8,7 @@ from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.leader.leadership import Leadership
 from makeway.daemon.leader.watch import LeaseWatch
 from makeway.daemon.operation import due, fitness, observation, orphans, signal_deaths, transitions
-from makeway.daemon.operation.changed import protected, resubmitted
+from makeway.daemon.operation.changed import protected, refused_holds, resubmitted
 from makeway.daemon.operation.giving_back import give_back as gives_back
 from makeway.daemon.operation.handover import Watch
 from makeway.daemon.operation.kept.lost_holds import LostHolds
@@ -42,6 +42,7 @@ from tests.simharness.swarm.mutant_stories import (
     LOST_LEASE,
     NEVER_COMES,
     PROTECTED_JOB,
+    REFUSED_NODE,
     SILENT_NODES,
     SUBMITTED_AGAIN,
     SUBMITTED_LATER,
@@ -222,6 +223,10 @@ def no_hold_is_too_large(patch: Patch) -> None:
     patch.setattr(transitions, "give_back", give_back)
 
 
+def no_pause_after_refusals(patch: Patch) -> None:
+    patch.setattr(refused_holds, "PAUSES_FROM", 10_000)
+
+
 MUTANTS = (
     Mutant(name="no wait for the hold", law=Law.HOLD_FIRST, make=no_wait_for_the_hold),
     Mutant(
@@ -389,5 +394,6 @@ MUTANTS = (
         troubles=(TroubleKind.LONGER_LIMIT,),
         policies=("eviction", "least-price"),
     ),
+    Mutant(name="no pause", law=Law.INSISTS, make=no_pause_after_refusals, story=REFUSED_NODE),
     Mutant(name="no job is missed", law=Law.NO_SHOW, make=no_job_is_missed, story=NEVER_COMES),
 )
