@@ -19,6 +19,7 @@ COUNTS_S = 4 * 3600.0
 """How long a refusal counts, in seconds."""
 PAUSES_FROM = 3
 """From so many refusals in a row on there is a pause before the next hold of a job."""
+_SHORTEST_PAUSE_S = 10.0
 _LONGEST_PAUSE_S = 600.0
 _AVOIDED_AT = 2.0
 """After so many refused holds with a node, other nodes are tried."""
@@ -95,7 +96,8 @@ class _Refusals:
         times = self.in_a_row.get(job_id, 0.0)
         if times < PAUSES_FROM:
             return 0.0
-        return min(refused_s * 2.0 ** min(int(times) - PAUSES_FROM, 30), max(_LONGEST_PAUSE_S, refused_s))
+        first_s = max(refused_s, _SHORTEST_PAUSE_S)
+        return min(first_s * 2.0 ** min(int(times) - PAUSES_FROM, 30), max(_LONGEST_PAUSE_S, first_s))
 
 
 class RefusedHolds:

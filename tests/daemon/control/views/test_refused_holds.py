@@ -11,6 +11,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.observation import Timeouts
 from makeway.policies.model import Action, JobKind, JobState, Limits, NodeState, Release, Reservation, Reserve
 from makeway.policies.registry import find
 from tests.builders import node_names, pending, running
@@ -52,10 +53,12 @@ class RefusingCluster(ArrayCluster):
         return [job_id for verb, job_id in self.calls if verb == "requeue"]
 
 
-def daemon(slurm: RefusingCluster, journal: Journal, policy: str = "eviction") -> Reconciler:
+def daemon(
+    slurm: RefusingCluster, journal: Journal, policy: str = "eviction", refused_s: float = 60.0
+) -> Reconciler:
     found = find(policy)
     limits = Limits(min_runtime_s=0.0, min_progress_s=0.0, breaker_failures=None)
-    settings = LoopSettings(mode=Mode.ACT, limits=limits)
+    settings = LoopSettings(mode=Mode.ACT, limits=limits, timeouts=Timeouts(refused_s=refused_s))
     return Reconciler(slurm, journal, found, found.config_type(), settings, now=lambda: slurm.view.now_s)
 
 
@@ -119,6 +122,12 @@ def test_a_refusal_of_all_nodes_is_answered_by_longer_and_longer_pauses() -> Non
     after_s = [sent_s - first_s for sent_s in slurm.sent_s]
     assert after_s[:7] == [0.0, 0.0, 0.0, 60.0, 180.0, 420.0, 900.0]
     assert max(later - before for before, later in pairwise(after_s)) == 600.0
+
+
+def test_there_is_a_pause_also_if_the_site_sets_none() -> None:
+    slurm = RefusingCluster(*node_names(4))
+    goes_on(slurm, daemon(slurm, Journal(None), refused_s=0.0), 60.0, step_s=5.0)
+    assert [sent_s - slurm.sent_s[0] for sent_s in slurm.sent_s] == [0.0, 0.0, 0.0, 10.0, 30.0]
 
 
 def test_the_log_and_the_decision_have_the_words_of_the_cluster() -> None:
