@@ -69,6 +69,10 @@ class _Sent:
     def evicted(self) -> bool:
         return self.verb in EVICTING_VERBS and self.outcome in EVICTED
 
+    @property
+    def refused_hold(self) -> bool:
+        return self.verb == "reserve" and self.outcome == Outcome.REJECTED
+
 
 _Signal = tuple[tuple[str, RunIdentity], SaveRequest]
 
@@ -121,7 +125,7 @@ class SentCommands:
             return
         evicted = sent.evicted
         sent.outcome, sent.failed = outcome, failed
-        if sent.verb == "reserve" and outcome == Outcome.REJECTED:
+        if sent.refused_hold:
             self.refused_hold_s = max(self.refused_hold_s, sent.issued_s)
         self._count(sent.job_id, int(sent.evicted) - int(evicted))
         if not (sent.evicted or sent.failed):
@@ -147,8 +151,19 @@ class SentCommands:
         return self._past
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
-        """When the commands since then were sent that the circuit breaker counts, oldest first."""
-        return tuple(reversed([sent.issued_s for sent in self._since(since_s) if sent.failed]))
+        """When the commands since then were sent that the circuit breaker counts, oldest first.
+
+        Of the refused holds of one urgent job only the last one counts: one job stops no other one.
+        """
+        found: list[float] = []
+        refused: set[str] = set()
+        for sent in self._since(since_s):
+            if not sent.failed or (sent.refused_hold and sent.job_id in refused):
+                continue
+            if sent.refused_hold:
+                refused.add(sent.job_id)
+            found.append(sent.issued_s)
+        return tuple(reversed(found))
 
     def unanswered_signals(self) -> dict[tuple[str, RunIdentity], float]:
         """When each run of a job was signalled without an answer, the latest of several instants."""

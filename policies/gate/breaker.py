@@ -4,7 +4,8 @@ enough.
 A failure is a command that takes something from a job and that the cluster refused finally, or any command
 that it did not answer. Both show that makeway and the cluster do not understand each other: a further
 eviction would be a loss without a gain. Three answers are not failures: a request to try again, a command
-that this cluster does not support, and a refusal of a command that gives something back.
+that this cluster does not support, and a refusal of a command that gives something back. Of several
+refused holds for one urgent job the last one counts: no job leaves for them.
 """
 
 from collections.abc import Iterable

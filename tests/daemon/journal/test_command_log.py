@@ -34,3 +34,21 @@ def test_evictions_are_counted_as_they_are_listed(
         assert all(past.values())
         assert (past is before) == (past == before)
         before = past
+
+
+def test_of_the_refused_holds_of_one_job_the_circuit_breaker_counts_the_last_one() -> None:
+    sent = SentCommands()
+    for at, (verb, job_id, outcome) in enumerate(
+        [
+            ("reserve", "a", Outcome.REJECTED),
+            ("reserve", "b", Outcome.REJECTED),
+            ("requeue", "a", Outcome.REJECTED),
+            ("requeue", "a", Outcome.REJECTED),
+            ("reserve", "a", Outcome.IN_DOUBT),
+            ("reserve", "a", Outcome.REJECTED),
+        ]
+    ):
+        sent.add(at, verb, job_id, float(at))
+        sent.answer(at, outcome, failed=True)
+    assert sent.failures_s(0.0) == (1.0, 2.0, 3.0, 4.0, 5.0)
+    assert sent.failures_s(5.0) == (5.0,)
