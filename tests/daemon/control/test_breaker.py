@@ -29,7 +29,7 @@ from makeway.policies.model import (
     TakenFromJob,
 )
 from tests.builders import cluster, held, node_names, running, urgent
-from tests.daemon.control.loops import daemon
+from tests.daemon.control.loops import busy, daemon
 from tests.daemon.journal.entries import ACTIONS, operation
 from tests.fakes import FakeAdapter
 
@@ -119,3 +119,17 @@ def test_a_hold_that_cannot_be_released_does_not_keep_an_urgent_job_waiting(erro
     loop.reconcile()
 
     assert ("reserve", "mw_u") in adapter.calls
+
+
+def test_refused_holds_of_one_job_do_not_trip_the_breaker() -> None:
+    adapter = FakeAdapter(busy())
+    adapter.errors["reserve"] = Rejected("Access denied")
+    loop = daemon(adapter, limits=Limits(breaker_failures=2, breaker_window_s=3600.0))
+    reports = []
+    for step in range(30):
+        reports.append(loop.reconcile())
+        adapter.view = replace(adapter.view, now_s=1001.0 + 10.0 * step)
+
+    assert len(adapter.calls) > 2
+    assert set(adapter.calls) == {("reserve", "mw_u")}
+    assert not [action for report in reports for action in report.actions if action.refusal]

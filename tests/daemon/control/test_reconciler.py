@@ -166,20 +166,6 @@ def test_a_refused_hold_evicts_nobody() -> None:
     assert not [call for call in adapter.calls if call[0] == "requeue"]
 
 
-def test_refused_holds_of_one_job_do_not_trip_the_breaker() -> None:
-    adapter = FakeAdapter(busy())
-    adapter.errors["reserve"] = Rejected("Access denied")
-    loop = daemon(adapter, limits=Limits(breaker_failures=2, breaker_window_s=3600.0))
-    reports = []
-    for step in range(30):
-        reports.append(loop.reconcile())
-        adapter.view = replace(adapter.view, now_s=1001.0 + 10.0 * step)
-
-    assert len(adapter.calls) > 2
-    assert set(adapter.calls) == {("reserve", "mw_u")}
-    assert not [action for report in reports for action in report.actions if action.refusal]
-
-
 def test_repeated_failures_trip_the_breaker() -> None:
     adapter = FakeAdapter(busy())
     lenders = [running(f"b{number}", (node,), start_s=500.0) for number, node in enumerate(FOUR[:3])]
