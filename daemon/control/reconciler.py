@@ -98,7 +98,7 @@ class Reconciler:
         self._planning = Planning(journal, in_thread=plan_in_thread)
         self._watch = Watch()
         self._silent, self._completing = SilentNodes(), CompletingJobs()
-        self._failed_starts = FailedStarts(journal.holds_since)
+        self._failed_starts = FailedStarts(journal.holds_since, journal.nodes_left_for)
         self._refused_holds = RefusedHolds(journal.hold_answers_since)
         self._quiet = QuietCycles(journal)
         self._next = NextCycle()

@@ -1,12 +1,14 @@
-"""Which holds a job was bound to, as the journal has it."""
+"""Which holds a job was bound to, and which nodes others have left for it, as the journal has it."""
 
+from collections.abc import Iterable
 from typing import Final
 
-from makeway.daemon.journal.codec import ACTION, BadBody
+from makeway.daemon.journal.codec import ACTION, OPERATION, BadBody
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.database import Database
 from makeway.daemon.operation.changed.refused_holds import HoldAnswer
-from makeway.policies.model import Reserve
+from makeway.daemon.operation.tasks import evictions
+from makeway.policies.model import Operation, Progress, Reserve
 
 _BINDS: Final = frozenset({None, Outcome.ACCEPTED, Outcome.IN_DOUBT})
 """The outcomes of a hold that its job was bound to, or may have been. None: no answer was written down."""
@@ -60,6 +62,32 @@ def hold_answers(database: Database, since_s: float) -> tuple[HoldAnswer, ...]:
         for body, issued_s, outcome, failed, detail in rows
         if (hold := _hold(body)) is not None
     )
+
+
+def operations_for(database: Database, job_id: str, since_s: float) -> tuple[Operation, ...]:
+    """The stored operations that have held nodes for the job since then. What cannot be read is left out."""
+    rows = database.read(
+        "SELECT CAST(body AS BLOB) FROM operations WHERE operation_id IN (SELECT operation_id FROM commands "
+        "WHERE job_id = ? AND issued_s >= ? AND verb = 'reserve')",
+        (job_id, since_s),
+    )
+    found = (_operation(body) for (body,) in rows)
+    return tuple(operation for operation in found if operation is not None)
+
+
+def nodes_left(operations: Iterable[Operation]) -> frozenset[str]:
+    """The nodes that the jobs have left, or may have, which operations have made to leave."""
+    stays = (Progress.PLANNED, Progress.REFUSED, Progress.DROPPED)
+    tasks = (task for operation in operations for task in evictions(operation) if task.progress not in stays)
+    return frozenset(name for task in tasks for name in task.nodes)
+
+
+def _operation(body: bytes) -> Operation | None:
+    """A stored operation. None: it cannot be read."""
+    try:
+        return OPERATION.decode(body)
+    except BadBody:
+        return None
 
 
 def _hold(body: bytes) -> Reserve | None:

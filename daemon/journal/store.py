@@ -23,7 +23,13 @@ from makeway.daemon.journal.archive import Archive
 from makeway.daemon.journal.codec import ACTION, DECISION, NOTICE, OPERATION, PLAN, pack
 from makeway.daemon.journal.command_log import SignalledRun
 from makeway.daemon.journal.database import Database, Statement
-from makeway.daemon.journal.holds import hold_answers, holds_since, last_hold
+from makeway.daemon.journal.holds import (
+    hold_answers,
+    holds_since,
+    last_hold,
+    nodes_left,
+    operations_for,
+)
 from makeway.daemon.journal.measurements import (
     announced_statement,
     lesson_statements,
@@ -210,6 +216,13 @@ class Journal(Archive):
         with self._mutex:
             refused = self._sent.refused_hold_s >= since_s
             return hold_answers(self._database, since_s) if refused else ()
+
+    def nodes_left_for(self, job_id: str, since_s: float) -> frozenset[str]:
+        """The nodes that other jobs have left for a job, or may have, since then."""
+        with self._mutex:
+            stored = operations_for(self._database, job_id, since_s)
+            present = (one for one in self._open_operations.values() if one.for_job_id == job_id)
+            return nodes_left((*stored, *present))
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When the commands since then were sent that the circuit breaker counts, oldest first."""

@@ -19,7 +19,9 @@ from makeway.policies.model import Cluster, Job, Reserve
 MOST_FAILED = 2
 """After so many failed starts no job leaves for the urgent job any more."""
 MOST_LOST = 3
-"""Nor after so many holds for one start that have lost drained nodes. Administrators drain nodes, too."""
+"""Nor after so many holds for one start that have lost drained nodes which other jobs have left for it.
+Administrators drain nodes, too.
+"""
 COUNTS_S = 4 * 3600.0
 """How long a failed start counts, in seconds since its hold was made."""
 _MOST_NAMED = 8
@@ -31,10 +33,15 @@ class FailedStarts:
 
     Args:
         holds_since: the holds that a job was, or may have been, bound to since an instant, the oldest first.
+        nodes_left_for: the nodes that other jobs have left for it since then, or may have. It takes longer.
     """
 
-    def __init__(self, holds_since: Callable[[str, float], tuple[Reserve, ...]]) -> None:
-        self._holds_since = holds_since
+    def __init__(
+        self,
+        holds_since: Callable[[str, float], tuple[Reserve, ...]],
+        nodes_left_for: Callable[[str, float], frozenset[str]],
+    ) -> None:
+        self._holds_since, self._nodes_left_for = holds_since, nodes_left_for
         self._known: Mapping[str, str] = {}
         self.news: tuple[str, ...] = ()
         """What the last snapshot showed and the one before did not, in words for the log."""
@@ -56,9 +63,13 @@ class FailedStarts:
         for job in seen.waiting_urgent_jobs():
             if job.blocked_by:
                 continue
-            holds = self._holds_since(job.job_id, seen.now_s - COUNTS_S)
+            since_s = seen.now_s - COUNTS_S
+            holds = self._holds_since(job.job_id, since_s)
             failed = _failed(holds, job.requeue_count, drained)
             lost = _lost(holds, job.requeue_count, drained)
+            if len(failed) < MOST_FAILED and len(lost) >= MOST_LOST:
+                left = self._nodes_left_for(job.job_id, since_s)
+                lost = _lost(holds, job.requeue_count, drained & left)
             if len(failed) >= MOST_FAILED:
                 yield job.job_id, _to_be_mended(seen, failed, f"{len(failed)} starts failed")
             elif len(lost) >= MOST_LOST:

@@ -39,13 +39,14 @@ SaveRequests = Mapping[tuple[str, RunIdentity], SaveRequest]
 
 def unanswered_request(job: Job, requests: SaveRequests, now_s: float) -> SaveRequest | None:
     """The request by which a job may still be saving its work. None: there is none, its grace is over, or the
-    job has reported a checkpoint since.
+    job has reported a checkpoint since. Nor does one count that was sent later than now: the clock was set
+    back, and it is not known how long ago that was.
     """
     if job.state is not JobState.RUNNING:
         return None
     run = RunIdentity(requeue_count=job.requeue_count, start_s=job.start_s)
     request = requests.get((job.job_id, run))
-    if request is None or now_s >= request.until_s:
+    if request is None or not request.issued_s <= now_s < request.until_s:
         return None
     saved = job.last_checkpoint_s is not None and job.last_checkpoint_s >= request.issued_s
     return None if saved else request

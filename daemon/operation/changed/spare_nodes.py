@@ -12,7 +12,13 @@ from makeway.daemon.operation.handover import hold_for
 from makeway.daemon.operation.tasks import open_evictions
 from makeway.policies.common.departures import LEAVE_S
 from makeway.policies.common.holds import eligible_set
-from makeway.policies.common.urgent_jobs import UrgentJob, held_up, unavailable_nodes, urgent_jobs
+from makeway.policies.common.urgent_jobs import (
+    UrgentJob,
+    could_start,
+    held_up,
+    unavailable_nodes,
+    urgent_jobs,
+)
 from makeway.policies.model import (
     Cluster,
     Job,
@@ -41,10 +47,15 @@ def holds_with_spare_nodes(cluster: Cluster) -> tuple[Reserve, ...]:
 
 
 def _some_have_too_few(cluster: Cluster) -> bool:
-    """Whether an urgent job that could start has too few nodes, or none are held for it."""
-    held = {one.for_job_id for one in cluster.operations if one.kind in MAKES_WAY}
-    waiting = {job.job_id for job in cluster.waiting_urgent_jobs()}
-    return bool(urgent_jobs(cluster) or waiting - held - held_up(cluster).keys())
+    """Whether an urgent job that could start now has too few nodes, or none are held for it."""
+    served = {one.for_job_id for one in cluster.operations if one.kind in MAKES_WAY}
+    served -= {one.job.job_id for one in urgent_jobs(cluster)}
+    waits_for = held_up(cluster)
+    return any(
+        (job.eligible_s is None or job.eligible_s <= cluster.now_s) and could_start(cluster, job)
+        for job in cluster.waiting_urgent_jobs()
+        if job.job_id not in served and job.job_id not in waits_for
+    )
 
 
 def _widened(operation: Operation, cluster: Cluster) -> Reserve | None:

@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from makeway.daemon.journal.store import Journal
-from makeway.policies.model import Acknowledgement, CheckpointSpec, JobState, Phase, Progress, Requeue, Task
+from makeway.policies.model import (
+    Acknowledgement,
+    Checkpoint,
+    CheckpointSpec,
+    JobState,
+    Phase,
+    Progress,
+    Requeue,
+    Task,
+)
 from tests.builders import running
 from tests.daemon.control.arrays.resubmission import (
     FIRST,
@@ -142,3 +151,25 @@ def test_the_first_job_gets_it_back_if_the_other_one_is_cancelled() -> None:
     goes_on(slurm, loop)
     assert slurm.runs(FIRST)
     assert len(slurm.sent("checkpoint")) == 2
+
+
+@pytest.mark.parametrize("step_s", [100.0, 400.0])
+def test_a_signal_from_before_the_clock_was_set_back_counts_no_more(step_s: float) -> None:
+    """Its grace would be over before the job has saved its work, or would last for too long."""
+    slurm, journal, loop = signalled()
+    slurm.cancel(FIRST)
+    goes_on(slurm, loop, cycles=3)
+    slurm.view = replace(slurm.view, now_s=slurm.view.now_s - step_s)
+    goes_on(slurm, loop, cycles=2)
+    slurm.submit(SECOND)
+    goes_on(slurm, loop, cycles=8)
+    assert slurm.sent("checkpoint", "requeue") == [("checkpoint", "v", FIRST), ("checkpoint", "v", SECOND)]
+    (operation,) = journal.open_operations()
+    assert [one.grace_s > 60.0 for one in checkpoints(operation.tasks)] == [True]
+    slurm.saves("v")
+    goes_on(slurm, loop)
+    assert slurm.sent("requeue") == [("requeue", "v", SECOND)]
+
+
+def checkpoints(tasks: tuple[Task, ...]) -> list[Checkpoint]:
+    return [one.action for one in tasks if isinstance(one.action, Checkpoint)]

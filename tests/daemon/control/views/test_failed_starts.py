@@ -12,6 +12,7 @@ from makeway.daemon.control.report import LoopSettings
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.changed.failed_starts import COUNTS_S, FailedStarts
 from makeway.policies.model import (
+    CheckpointSpec,
     Cluster,
     Job,
     JobKind,
@@ -47,8 +48,8 @@ class FailingCluster(ArrayCluster):
 
     def settle(self, passed_s: float = 10.0) -> None:
         super().settle(passed_s)
-        job = self.job("u")
-        if job.state is JobState.RUNNING and self.fails:
+        if self.fails and self.runs("u"):
+            job = self.job("u")
             if self.drains:
                 self.turn(NodeState.DRAINED, *job.nodes)
             again = replace(job, state=JobState.PENDING, nodes=(), start_s=None)
@@ -182,6 +183,53 @@ def test_three_jobs_leave_at_most_where_each_node_is_drained_after_its_job(polic
     assert slurm.runs("u")
 
 
+def test_a_daemon_that_starts_again_knows_the_nodes_that_jobs_have_left(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    slurm, journal = DrainingCluster(), Journal(path)
+    goes_on(slurm, daemon(slurm, journal))
+    journal.close()
+    journal = Journal(path)
+    loop = daemon(slurm, journal)
+    assert journal.nodes_left_for("u", 0.0) == {"n1", "n2", "n3"}
+    slurm.fails = False
+    slurm.turn(NodeState.UP, *FOUR)
+    goes_on(slurm, loop)
+    slurm.end("u")
+    goes_on(slurm, loop)
+    assert journal.open_operations() == ()
+    assert journal.nodes_left_for("u", 0.0) >= {"n1", "n2", "n3"}
+    assert journal.nodes_left_for("u", slurm.view.now_s) == frozenset()
+    journal.close()
+
+
+class LargeCluster(FailingCluster):
+    """Of twelve nodes, eight are idle, and the others have a job that may leave and takes long to save."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        spec = CheckpointSpec(system_s=300.0, grace_s=400.0)
+        urgent = replace(self.job("u"), node_count=9)
+        self.view = cluster(12, running("v", node_names(4), start_s=500.0, checkpoint=spec), urgent)
+        self.calls.clear()
+        self.actions.clear()
+        self.fails = False
+
+
+def test_nodes_that_no_job_has_left_may_be_drained() -> None:
+    """Administrators drain idle nodes of the hold one after another."""
+    slurm, journal = LargeCluster(), Journal(None)
+    loop = daemon(slurm, journal)
+    goes_on(slurm, loop, 3)
+    for name in ("n5", "n6", "n7"):
+        (held,) = slurm.view.reservations
+        assert name in held.nodes
+        slurm.turn(NodeState.DRAINED, name)
+        goes_on(slurm, loop, 3)
+    (held,) = slurm.view.reservations
+    assert set(held.nodes) == {*node_names(4), *node_names(5, first=8)}
+    assert journal.nodes_left_for("u", 0.0) == frozenset()
+
+
 # What counts
 
 
@@ -203,10 +251,17 @@ def hold(requeue_count: int, *nodes: str) -> Reserve:
     )
 
 
-def lacks(job: Job, holds: tuple[Reserve, ...], drained: tuple[str, ...], count: int = 6) -> str:
-    """What the job lacks, if these nodes are drained."""
+def lacks(
+    job: Job,
+    holds: tuple[Reserve, ...],
+    drained: tuple[str, ...],
+    count: int = 6,
+    left: tuple[str, ...] | None = None,
+) -> str:
+    """What the job lacks, if these nodes are drained. `left`: those that jobs have left for it; None: all."""
     view = with_nodes(cluster(count, job), NodeState.DRAINED, *drained)
-    seen = FailedStarts(lambda _job_id, _since_s: holds).counted(view)
+    gone = frozenset(node_names(count) if left is None else left)
+    seen = FailedStarts(lambda _job_id, _since_s: holds, lambda _job_id, _since_s: gone).counted(view)
     (found,) = seen.jobs
     assert (found == job) is (found.blocked_by == job.blocked_by)
     return found.blocked_by
@@ -259,6 +314,13 @@ def test_what_three_holds_for_one_start_have_lost() -> None:
     assert lacks(waits(0), THREE, ("n1", "n2")) == ""
     assert lacks(waits(0), THREE, ("n1", "n3", "n4")) == ""
     assert lacks(waits(1), THREE, ("n1", "n2", "n4")) == "", "the next start has a hold of its own"
+
+
+def test_of_what_holds_have_lost_the_nodes_count_that_jobs_have_left() -> None:
+    drained = ("n1", "n2", "n4")
+    assert lacks(waits(0), THREE, drained, left=("n1", "n2")) == ""
+    assert lacks(waits(0), THREE, drained, left=("n1", "n2", "n3", "n4")).endswith("n1, n2, n4 are drained)")
+    assert lacks(waits(2), TWICE, ("n1", "n2"), left=()) == LACKS, "a start has failed on any node"
 
 
 def test_what_the_cluster_says_that_it_lacks_stays() -> None:

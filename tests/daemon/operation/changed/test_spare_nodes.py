@@ -1,5 +1,6 @@
 """Nodes come free outside a hold while jobs save their work for it: a job stays for each node that serves."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -213,6 +214,22 @@ def test_an_urgent_job_that_waits_for_something_else_does_not_come_first() -> No
     adapter, loop, asked = saving()
     some_end(adapter, asked, 1)
     waits = replace(urgent("w", 1, submit_s=999.0), blocked_by="a licence")
+    adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, waits))
+    assert len(requeued(adapter, loop, asked)) == 1
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        replace(urgent("w", 1, submit_s=999.0), eligible_s=5000.0),
+        replace(urgent("w", 1, submit_s=999.0), eligible_s=math.inf),
+        urgent("w", 7, submit_s=999.0),
+    ],
+    ids=["it begins later", "it waits for another job", "it is larger than the cluster"],
+)
+def test_an_urgent_job_that_cannot_start_now_does_not_come_first(waits: Job) -> None:
+    adapter, loop, asked = saving()
+    some_end(adapter, asked, 1)
     adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, waits))
     assert len(requeued(adapter, loop, asked)) == 1
 
