@@ -245,7 +245,8 @@ def _request(
     per_node = given.ntasks_per_node or 0
     of_job, of_task = _gpus(given.gpus), _gpus(given.gpus_per_task)
     of_node = (*_gres(given.gres), *_gpus(given.gpus_per_node))
-    least, most = _node_range(given, _nodes_by_gpus(of_job, of_node))
+    by_gpus = _nodes_by_gpus(of_job, of_node)
+    least, most = _node_range(given, by_gpus)
     tasks = given.ntasks or 0
     if not tasks and of_job and of_task:
         tasks = ceil(sum(one.count for one in of_job) / max(1, sum(one.count for one in of_task)))
@@ -253,6 +254,11 @@ def _request(
     if per_node:
         least = max(least, ceil(tasks / per_node))
     least = max(1, min(least, tasks))
+    if least < by_gpus:
+        raise ValueError(
+            "--gpus and --gpus-per-node with fewer tasks than nodes: "
+            "24.11 never starts such a job, and 26.05 refuses it"
+        )
     per_task = given.cpus_per_task or 1
     if given.overcommit and not per_node and tasks > least:
         if per_task > 1:
@@ -294,7 +300,11 @@ def _request(
 def _nodes_by_gpus(of_job: tuple[Gres, ...], of_node: tuple[Gres, ...]) -> int:
     """On how many nodes a job runs that says how many GPUs in all and how many on each. 0: it does not."""
     in_all, on_each = (sum(one.count for one in gres if one.name == "gpu") for gres in (of_job, of_node))
-    return ceil(in_all / on_each) if on_each else 0
+    if not in_all or not on_each:
+        return 0
+    if in_all % on_each:
+        raise ValueError(f"--gpus: {in_all} is not accepted; accepted: a multiple of the {on_each} of a node")
+    return in_all // on_each
 
 
 def _gres(text: str) -> tuple[Gres, ...]:
@@ -306,8 +316,13 @@ def _node_range(given: _Options, by_gpus: int) -> tuple[int, int | None]:
     many, as far as the job may have them. `by_gpus`: the number that its GPUs make, 0 for none.
     """
     named = len(given.nodelist)
+    if by_gpus:
+        least, most = given.nodes or (1, by_gpus)
+        if not max(least, named) <= by_gpus <= most:
+            raise ValueError(f"--nodes: accepted with these GPUs: {by_gpus}, which they need")
+        return by_gpus, by_gpus
     if given.nodes is None:
-        return max(1, named, by_gpus), by_gpus or None
+        return max(1, named), None
     least, most = given.nodes
     return max(least, min(named, most)), most
 

@@ -208,6 +208,9 @@ def test_as_many_tasks_as_the_gpus_make(options: str, tasks: int) -> None:
         ("--gpus=4 --gpus-per-node=2", (2, 2)),
         ("--gpus=4 --gres=gpu:4", (1, 1)),
         ("-N2 --gpus=8 --gpus-per-node=4", (2, 2)),
+        ("-N1-4 --gpus=4 --gpus-per-node=2", (2, 2)),
+        ("-n8 --gpus=4 --gpus-per-node=2", (2, 2)),
+        ("-w n1,n2 --gpus=4 --gpus-per-node=2", (2, 2)),
         ("--gpus=8", (1, None)),
     ],
 )
@@ -216,3 +219,20 @@ def test_gpus_of_each_node_make_the_number_of_nodes(
 ) -> None:
     request = read(options).request
     assert (request.node_count, request.most_nodes) == node_counts
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("-N3 --gpus=4 --gpus-per-node=2", "--nodes: accepted with these GPUs: 2, which they need"),
+        ("-N1 --gpus=4 --gpus-per-node=2", "--nodes: accepted with these GPUs: 2, which they need"),
+        ("-w n1,n2,n3 --gpus=4 --gpus-per-node=2", "--nodes: accepted with these GPUs: 2, which they need"),
+        ("--gpus=3 --gpus-per-node=2", "--gpus: 3 is not accepted; accepted: a multiple of the 2 of a node"),
+        ("-n1 --gpus=4 --gpus-per-node=2", "fewer tasks than nodes: 24.11 never starts such a job"),
+        ("-n2 --gpus=8 --gpus-per-node=2", "fewer tasks than nodes: 24.11 never starts such a job"),
+    ],
+)
+def test_gpus_that_slurm_refuses_or_never_gives_are_refused(options: str, said: str) -> None:
+    """As tried on 22.05, 24.11 and 26.05; of fewer tasks than nodes 22.05 starts a job."""
+    with pytest.raises(ValueError, match=said):
+        read(options)
