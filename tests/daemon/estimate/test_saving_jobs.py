@@ -90,9 +90,29 @@ def test_its_grace_is_that_of_the_new_plan(until_s: float | None, grace_min_s: f
     assert awaiting(observed, ASKED, view) is observed
 
 
+@pytest.mark.parametrize("progress", [Progress.ISSUING, Progress.ACCEPTED])
+def test_a_signal_of_the_operation_itself_keeps_its_grace(progress: Progress) -> None:
+    """It is not lengthened whenever the operation gets more to do."""
+    view = cluster(4, urgent("u", 4), SAVING, now_s=1040.0)
+    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM))
+    tasks = tuple(
+        replace(task, progress=progress, issued_s=1000.0) if isinstance(task.action, Checkpoint) else task
+        for task in operation.tasks
+    )
+    operation = replace(operation, tasks=tasks)
+    assert awaiting(operation, ASKED, view) is operation
+
+
 @pytest.mark.parametrize(
     ("outcome", "known"),
-    [(Outcome.ACCEPTED, True), (Outcome.IN_DOUBT, True), (None, True), (Outcome.REJECTED, False)],
+    [
+        (Outcome.ACCEPTED, True),
+        (Outcome.IN_DOUBT, True),
+        (None, True),
+        (Outcome.REJECTED, False),
+        (Outcome.UNSENT, False),
+        (Outcome.GONE, False),
+    ],
 )
 def test_the_next_life_of_the_daemon_knows_who_was_asked(
     tmp_path: Path, outcome: Outcome | None, known: bool

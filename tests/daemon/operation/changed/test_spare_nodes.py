@@ -11,6 +11,7 @@ import pytest
 from makeway.adapters.protocol import Rejected
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
+from makeway.daemon.operation.changed.hold_end import SPARE_S
 from makeway.policies.model import (
     CPU,
     CheckpointSpec,
@@ -93,7 +94,8 @@ def test_one_job_stays_for_one_node(policy: str) -> None:
     assert isinstance(hold, Reserve)
     assert hold.reason is Reason.CAME_FREE
     assert set(free) < set(hold.nodes)
-    assert hold.duration_s > 3600.0
+    given_up_s = 990.0 + 600.0 + 600.0
+    assert hold.duration_s == given_up_s - adapter.view.now_s + 3600.0 + SPARE_S
     (left,) = requeued(adapter, loop, asked)
     assert left in asked
     assert hold_of(adapter) == {*free, *adapter.view.jobs_by_id()[left].nodes}
@@ -293,7 +295,8 @@ def test_in_observe_mode_no_hold_is_widened() -> None:
     assert adapter.actions == []
 
 
-def test_room_on_a_shared_node_spares_a_job() -> None:
+@pytest.mark.parametrize("places", [(), (Placement(name="a", nodes=("n1", "n2")),)])
+def test_room_on_a_shared_node_spares_a_job(places: tuple[Placement, ...]) -> None:
     eight, four = Resources.of({CPU: 8}), Resources.of({CPU: 4})
     jobs = [
         replace(running(f"v{number}", (name,), checkpoint=SAVES), allocation=(four,), node_equivalents=0.5)
@@ -301,7 +304,7 @@ def test_room_on_a_shared_node_spares_a_job() -> None:
     ]
     nodes = tuple(Node(name=name, capacity=eight) for name in ("n1", "n2"))
     wanted = replace(urgent("u", 1, submit_s=990.0), demand=four)
-    adapter = FakeAdapter(replace(cluster(2, wanted, *jobs), nodes=nodes))
+    adapter = FakeAdapter(replace(cluster(2, wanted, *jobs), nodes=nodes, placements=places))
     loop = daemon(adapter)
     for _ in range(2):
         loop.reconcile()
