@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.policies.common.urgent_jobs import wakes_after_s
 from makeway.policies.model import (
     Checkpoint,
     CheckpointSpec,
@@ -197,3 +198,12 @@ def test_a_job_that_is_late_may_wait_for_such_a_node(
 def test_a_node_without_a_job_only_has_to_wake(name: str, waiting: Build, cluster_of: BuildCluster) -> None:
     cluster = sleeping_first(cluster_of(1, waiting("u", 1)), n0=600.0)
     assert served(decide(name, cluster)) == (("n0",), [])
+
+
+@pytest.mark.parametrize(("het_job_id", "wakes_s"), [("", (60.0, 400.0)), ("7", ())])
+def test_components_of_a_heterogeneous_job_wait_for_no_such_node(
+    het_job_id: str, wakes_s: tuple[float, ...], running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    job = replace(waiting("u", 1), het_job_id=het_job_id)
+    cluster = sleeping_first(cluster_of(2, running("a", "n0"), running("b", "n1"), job), n0=400.0, n1=60.0)
+    assert wakes_after_s(cluster, job, NOW_S + 600.0) == wakes_s

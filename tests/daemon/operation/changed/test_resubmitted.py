@@ -263,3 +263,12 @@ def test_two_jobs_on_parts_of_nodes_may_find_room_on_the_same_free_nodes(
     view = replace(seen(SAVING, *jobs, operation=operation), nodes=nodes)
     (found,) = resubmitted((operation,), view, (), PATIENCE)
     assert [found.for_job_id] == (served or ["u"])
+
+
+@pytest.mark.parametrize(("free", "served"), [(8, "u"), (7, "w2")])
+def test_two_jobs_may_find_free_nodes_enough(free: int, served: str) -> None:
+    operation = signalled()
+    jobs = [replace(SECOND, job_id=f"w{number}", submit_s=1015.0 + number) for number in (1, 2)]
+    view = replace(seen(SAVING, *jobs, operation=operation), nodes=cluster(4 + free).nodes)
+    (found,) = resubmitted((operation,), view, (), PATIENCE)
+    assert found.for_job_id == served
