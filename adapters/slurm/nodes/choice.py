@@ -247,7 +247,16 @@ def uncounted(
         options.append("--exclusive=topo")
     if by_extra and found is not None and found.names_extra:
         options.append("--extra")
+    if found is not None and not found.may_have_more and _has_more_gpus_than_tasks(job, asked):
+        options.append("--gpus on more nodes than tasks")
     return ", ".join([*options, *uncounted_parts(job.gres_per_node, asked.eligible_nodes)])
+
+
+def _has_more_gpus_than_tasks(job: RawJob, asked: Asked) -> bool:
+    """Whether the GPUs of a job need more nodes than it has tasks. 24.11 and 26.05 never start such a job, as
+    tried; 24.11 does not show it of one without `--gpus-per-node`.
+    """
+    return job.task_count < asked.node_count and any(one.name == "gpu" for one in job.gres_per_job)
 
 
 def uncounted_names(required: tuple[str, ...], features: str, asked: Asked) -> list[str]:

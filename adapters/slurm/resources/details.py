@@ -14,7 +14,7 @@ from enum import StrEnum
 from math import ceil
 
 from makeway.adapters.hostlist import expand
-from makeway.adapters.slurm.parse import NOTHING, Gres, RawJob, count, duration_s, gres, memory_mb
+from makeway.adapters.slurm.parse import NOTHING, RawJob, count, duration_s, gres, memory_mb
 from makeway.adapters.slurm.resources.counting import gres_amounts
 from makeway.adapters.slurm.resources.gpu_parts import HeldGpus, held_gpus, numbers
 from makeway.policies.model import CPU, MEMORY, Resources
@@ -220,7 +220,7 @@ def _segment_size(body: re.Match[str]) -> int:
 
 def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:
     """The options that ask for certain sockets, for nodes next to each other, or for GPUs by the number of
-    tasks; and those that 24.11 never starts together, as tried. Nor does 26.05 start them, if it takes them.
+    tasks; and two that 24.11 and 26.05 never start together, as tried.
     """
     # A user who writes the words of the last options elsewhere is only served worse.
     rest = body.string[body.end() :]
@@ -237,16 +237,8 @@ def _uncounted(body: re.Match[str], job: RawJob) -> tuple[str, ...]:
         "--gres-flags=enforce-binding": " GresEnforceBind=Yes" in rest,
         "--ntasks-per-gpu": gpus_by_tasks,
         "--overcommit with --cpus-per-task": overcommits(job) and job.cpus_per_task > 1,
-        "--gpus and --gpus-per-node with fewer tasks than nodes": (
-            job.task_count < job.requested_node_count and _has_gpus(job.gres_per_job, job.gres_per_node)
-        ),
     }
     return tuple(option for option, given in asked.items() if given)
-
-
-def _has_gpus(*parts: tuple[Gres, ...]) -> bool:
-    """Whether each of the parts of a request has GPUs."""
-    return all(any(one.name == "gpu" for one in part) for part in parts)
 
 
 def _job_id(head: re.Match[str]) -> str:

@@ -259,6 +259,8 @@ def _request(
             "--gpus and --gpus-per-node with fewer tasks than nodes: "
             "24.11 never starts such a job, and 26.05 refuses it"
         )
+    if given.ntasks and of_job:  # 22.05 refuses it on more nodes, and later releases never start it
+        most = min(most or tasks, tasks)
     per_task = given.cpus_per_task or 1
     if given.overcommit and not per_node and tasks > least:
         if per_task > 1:

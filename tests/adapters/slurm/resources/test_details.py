@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from makeway.adapters.slurm import build
-from makeway.adapters.slurm.parse import Gres, RawJob
+from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.resources.counting import Counting
 from makeway.adapters.slurm.resources.details import details, overcommits, records, texts
 from makeway.adapters.slurm.resources.holdings import Holdings
@@ -184,37 +184,6 @@ def test_a_filter_of_nodes_by_their_extra_is_seen(extra: str, names_extra: bool)
     found = details(printed(JOB, "").replace("Power=", f"Power={extra} "), JOB)
     assert found is not None
     assert found.names_extra == names_extra
-
-
-GPUS = {"of_job": (Gres(name="gpu", type="", count=4),), "of_node": (Gres(name="gpu", type="", count=2),)}
-NEVER_STARTED = ("--gpus and --gpus-per-node with fewer tasks than nodes",)
-
-
-@pytest.mark.parametrize(
-    ("node_count", "tasks", "of_job", "of_node", "uncounted"),
-    [
-        (2, 1, GPUS["of_job"], GPUS["of_node"], NEVER_STARTED),
-        (2, 2, GPUS["of_job"], GPUS["of_node"], ()),
-        (2, 1, (), GPUS["of_node"], ()),
-        (2, 1, GPUS["of_job"], (), ()),
-        (2, 1, GPUS["of_job"], (Gres(name="nic", type="", count=1),), ()),
-    ],
-)
-def test_no_room_is_made_for_gpus_on_more_nodes_than_tasks(
-    node_count: int,
-    tasks: int,
-    of_job: tuple[Gres, ...],
-    of_node: tuple[Gres, ...],
-    uncounted: tuple[str, ...],
-) -> None:
-    """24.11 takes `-n1 --gpus=4 --gpus-per-node=2`, and never starts it. 26.05 refuses it."""
-    tres = f"cpu={tasks},node={node_count}"
-    job = replace(
-        JOB, cpu_count=tasks, task_count=tasks, tres=tres, gres_per_job=of_job, gres_per_node=of_node
-    )
-    found = details(printed(job, ""), job)
-    assert found is not None
-    assert found.uncounted == uncounted
 
 
 @pytest.mark.parametrize(

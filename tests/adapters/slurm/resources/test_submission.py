@@ -212,6 +212,8 @@ def test_as_many_tasks_as_the_gpus_make(options: str, tasks: int) -> None:
         ("-n8 --gpus=4 --gpus-per-node=2", (2, 2)),
         ("-w n1,n2 --gpus=4 --gpus-per-node=2", (2, 2)),
         ("--gpus=8", (1, None)),
+        ("-n3 --gpus=8", (1, 3)),
+        ("-N1-2 -n3 --gpus=8", (1, 2)),
     ],
 )
 def test_gpus_of_each_node_make_the_number_of_nodes(

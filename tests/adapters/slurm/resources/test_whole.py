@@ -94,6 +94,31 @@ def test_a_filter_of_nodes_by_their_extra_is_not_counted(select: str, said: str,
     assert asked(NODES, told(), counts).uncounted == ""
 
 
+@pytest.mark.parametrize(
+    ("printed_nodes", "tasks", "gpus", "uncounted"),
+    [
+        ("1-1", 1, "gres/gpu:6", "--gpus on more nodes than tasks"),  # 26.05, of `-n1 --gpus=6`
+        ("2-2", 1, "gres/gpu:6", "--gpus on more nodes than tasks"),  # with `--gpus-per-node=3`
+        ("2-2", 2, "gres/gpu:6", ""),
+        ("2", 1, "gres/gpu:6", ""),  # `--gpus=6` gets a task for each node; 24.11 prints the same of `-n1`
+        ("1-1", 1, "gres/gpu:4", ""),
+        ("2-2", 1, "", ""),
+    ],
+)
+def test_no_room_is_made_for_gpus_on_more_nodes_than_tasks(
+    printed_nodes: str, tasks: int, gpus: str, uncounted: str
+) -> None:
+    """24.11 and 26.05 take such a job, and never start it, also on free nodes."""
+    record = printed(JOB, "").replace("NumNodes=2", f"NumNodes={printed_nodes}")
+    found = details(record, JOB)
+    assert found is not None
+    size = 2 if gpus.endswith("6") else 1
+    known = replace(found, held=None, memory_mb=100.0, most_nodes=None)
+    wanted = {"node_count": size, "cpu_count": tasks, "task_count": tasks, "gres_per_job": gres(gpus)}
+    found_of = asked(NODES, known, **wanted, tres=f"cpu={tasks},mem=100M,node=1")
+    assert found_of.uncounted == uncounted
+
+
 def submitted(options: str, counts: Counting = COUNTS) -> Asked:
     resources = SnapshotResources(NODES, PARTITIONS, counts=counts)
     return resources.submitted(submission(options.split(), PARTITIONS, NO_JOB_DEFAULTS))
