@@ -114,7 +114,12 @@ def test_no_room_is_made_for_gpus_on_more_nodes_than_tasks(
     assert found is not None
     size = 2 if gpus.endswith("6") else 1
     known = replace(found, held=None, memory_mb=100.0, most_nodes=None)
-    wanted = {"node_count": size, "cpu_count": tasks, "task_count": tasks, "gres_per_job": gres(gpus)}
+    wanted: dict[str, Any] = {
+        "node_count": size,
+        "cpu_count": tasks,
+        "task_count": tasks,
+        "gres_per_job": gres(gpus),
+    }
     found_of = asked(NODES, known, **wanted, tres=f"cpu={tasks},mem=100M,node=1")
     assert found_of.uncounted == uncounted
 
