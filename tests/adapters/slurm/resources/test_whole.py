@@ -112,7 +112,7 @@ def test_no_room_is_made_for_gpus_on_more_nodes_than_tasks(
     record = printed(JOB, "").replace("NumNodes=2", f"NumNodes={printed_nodes}")
     found = details(record, JOB)
     assert found is not None
-    size = 2 if gpus.endswith("6") else 1
+    size = 1 if gpus.endswith("4") else 2
     known = replace(found, held=None, memory_mb=100.0, most_nodes=None)
     wanted: dict[str, Any] = {
         "node_count": size,
