@@ -254,21 +254,12 @@ def _request(
     if per_node:
         least = max(least, ceil(tasks / per_node))
     least = max(1, min(least, tasks))
-    if least < by_gpus:
-        raise ValueError(
-            "--gpus and --gpus-per-node with fewer tasks than nodes: "
-            "24.11 never starts such a job, and 26.05 refuses it"
-        )
+    _require_startable(given, tasks, least, by_gpus)
     if given.ntasks and of_job:  # 22.05 refuses it on more nodes, and later releases never start it
-        most = min(most or tasks, tasks)
+        most = min(most or tasks, max(tasks, least_in_partition))
     per_task = given.cpus_per_task or 1
-    if given.overcommit and not per_node and tasks > least:
-        if per_task > 1:
-            raise ValueError(
-                "--overcommit with --cpus-per-task and more tasks than nodes: "
-                "24.11 and 26.05 never start such a job"
-            )
-        tasks = least
+    if given.overcommit and not per_node:
+        tasks = min(tasks, least)
     if most is None or most >= least_in_partition:
         least = max(least, least_in_partition)
     with_gpus = any(one.name == "gpu" for one in (*of_job, *of_task, *of_node))
@@ -297,6 +288,23 @@ def _request(
         temporary_disk_mb=given.tmp or 0.0,
         takes_all=given.exclusive == "",
     )
+
+
+def _require_startable(given: _Options, tasks: int, least: int, by_gpus: int) -> None:
+    """Refuse what Slurm refuses, or takes and never starts. `least`, `by_gpus`: how many nodes are asked for,
+    and how many the GPUs make.
+    """
+    if least < by_gpus:
+        raise ValueError(
+            "--gpus and --gpus-per-node with fewer tasks than nodes: "
+            "24.11 never starts such a job, and 26.05 refuses it"
+        )
+    several_cpus = given.cpus_per_task is not None and given.cpus_per_task > 1
+    if given.overcommit and not given.ntasks_per_node and tasks > least and several_cpus:
+        raise ValueError(
+            "--overcommit with --cpus-per-task and more tasks than nodes: "
+            "24.11 and 26.05 never start such a job"
+        )
 
 
 def _nodes_by_gpus(of_job: tuple[Gres, ...], of_node: tuple[Gres, ...]) -> int:

@@ -9,6 +9,7 @@ import pytest
 from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import LoopSettings
+from makeway.daemon.journal.holds import nodes_left
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.operation.changed.failed_starts import COUNTS_S, FailedStarts
 from makeway.policies.model import (
@@ -18,14 +19,18 @@ from makeway.policies.model import (
     JobKind,
     JobState,
     Limits,
+    Method,
     NodeState,
     Phase,
+    Progress,
     Reason,
     Release,
+    Requeue,
     Reserve,
 )
 from makeway.policies.registry import find
 from tests.builders import cluster, node_names, pending, running
+from tests.daemon.acting import NODES, held_operation, requeue, signal
 from tests.daemon.control.arrays.array_cluster import ArrayCluster
 
 FOUR = node_names(4)
@@ -228,6 +233,26 @@ def test_nodes_that_no_job_has_left_may_be_drained() -> None:
     (held,) = slurm.view.reservations
     assert set(held.nodes) == {*node_names(4), *node_names(5, first=8)}
     assert journal.nodes_left_for("u", 0.0) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("progress", "left"),
+    [
+        (Progress.PLANNED, False),
+        (Progress.REFUSED, False),
+        (Progress.DROPPED, False),
+        (Progress.ISSUING, True),
+        (Progress.ACCEPTED, True),
+        (Progress.DONE, True),
+        (Progress.GONE, True),
+    ],
+)
+def test_nodes_that_jobs_have_left_or_may_have(progress: Progress, left: bool) -> None:
+    operation = held_operation(signal("v"), requeue("v", Method.SYSTEM))
+    (eviction,) = (task for task in operation.tasks if isinstance(task.action, Requeue))
+    signalled = replace(operation.tasks[1], nodes=NODES, progress=Progress.DONE)
+    changed = replace(operation, tasks=(signalled, replace(eviction, nodes=NODES, progress=progress)))
+    assert nodes_left([changed]) == frozenset(NODES if left else ())
 
 
 # What counts
