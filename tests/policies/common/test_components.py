@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.policies.common.components import leave_one_by_one
+from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.notices import arrivals
 from makeway.policies.common.urgent_jobs import held_up, urgent_jobs
 from makeway.policies.common.victims import COMMITTED, VictimGroup
@@ -32,6 +33,7 @@ from makeway.policies.model import (
     Reserve,
     Resources,
 )
+from makeway.policies.programme.ends import ends_by_itself
 from makeway.policies.safety.protection import Refusal
 from makeway.policies.wcjs.cost import WcjsConfig
 from makeway.policies.wcjs.policy import WCJS
@@ -286,7 +288,28 @@ def test_the_components_of_a_job() -> None:
 def test_whether_jobs_leave_one_by_one(
     count: int, shares: bool, why: str, ending: tuple[str, ...], one_by_one: bool
 ) -> None:
-    group = VictimGroup(
+    assert leave_one_by_one((group_of(count, shares, why),), ending) is one_by_one
+
+
+@pytest.mark.parametrize(
+    ("count", "shares", "why", "ending", "ends"),
+    [
+        (2, True, "", ("v0", "v1"), True),
+        (2, True, "", ("v0",), False),
+        (1, True, "not_preemptible", ("v0",), False),
+        (1, False, "not_preemptible", ("v0",), True),
+        (1, False, "", (), False),
+    ],
+)
+def test_whether_nodes_come_free_as_their_jobs_end(
+    count: int, shares: bool, why: str, ending: tuple[str, ...], ends: bool
+) -> None:
+    releases = {job_id: NodeRelease(by_s=1100.0) for job_id in ending}
+    assert ends_by_itself(group_of(count, shares, why), releases) is ends
+
+
+def group_of(count: int, shares: bool, why: str) -> VictimGroup:
+    return VictimGroup(
         jobs=tuple(running(f"v{number}", ("n1",)) for number in range(count)),
         nodes=("n1",),
         loss_node_s=0,
@@ -296,4 +319,3 @@ def test_whether_jobs_leave_one_by_one(
         protected_by=why,
         shares_nodes=shares,
     )
-    assert leave_one_by_one((group,), ending) is one_by_one
