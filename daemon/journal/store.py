@@ -18,18 +18,11 @@ from makeway.daemon.estimate.actual_losses import LeavingRun, LossLesson, RunKey
 from makeway.daemon.estimate.checkpoint_times import CheckpointRequest, Learned, Lesson, Subject
 from makeway.daemon.estimate.recent_losses import RecentLoss
 from makeway.daemon.estimate.run_times import Run
-from makeway.daemon.journal import loading, retention
+from makeway.daemon.journal import holds, loading, retention
 from makeway.daemon.journal.archive import Archive
 from makeway.daemon.journal.codec import ACTION, DECISION, NOTICE, OPERATION, PLAN, pack
 from makeway.daemon.journal.command_log import SignalledRun
 from makeway.daemon.journal.database import Database, Statement
-from makeway.daemon.journal.holds import (
-    hold_answers,
-    holds_since,
-    last_hold,
-    nodes_left,
-    operations_for,
-)
 from makeway.daemon.journal.measurements import (
     announced_statement,
     lesson_statements,
@@ -204,25 +197,25 @@ class Journal(Archive):
     def last_hold(self, job_id: str, since_s: float) -> Reserve | None:
         """See `holds.last_hold`."""
         with self._mutex:
-            return last_hold(self._database, job_id, since_s)
+            return holds.last_hold(self._database, job_id, since_s)
 
     def holds_since(self, job_id: str, since_s: float) -> tuple[Reserve, ...]:
         """See `holds.holds_since`."""
         with self._mutex:
-            return holds_since(self._database, job_id, since_s)
+            return holds.holds_since(self._database, job_id, since_s)
 
     def hold_answers_since(self, since_s: float) -> tuple[HoldAnswer, ...]:
         """See `holds.hold_answers`. None if the cluster has refused no hold since then."""
         with self._mutex:
             refused = self._sent.refused_hold_s >= since_s
-            return hold_answers(self._database, since_s) if refused else ()
+            return holds.hold_answers(self._database, since_s) if refused else ()
 
     def nodes_left_for(self, job_id: str, since_s: float) -> frozenset[str]:
         """The nodes that other jobs have left for a job, or may have, since then."""
         with self._mutex:
-            stored = operations_for(self._database, job_id, since_s)
+            stored = holds.operations_for(self._database, job_id, since_s)
             present = (one for one in self._open_operations.values() if one.for_job_id == job_id)
-            return nodes_left((*stored, *present))
+            return holds.nodes_left((*stored, *present))
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When the commands since then were sent that the circuit breaker counts, oldest first."""
