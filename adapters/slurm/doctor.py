@@ -14,7 +14,7 @@ from makeway.adapters.slurm.nodes.check import check_power_saving
 from makeway.adapters.slurm.parse import exact_release
 from makeway.adapters.slurm.partitions.check import check_meeting
 from makeway.adapters.slurm.partitions.order import check_order
-from makeway.adapters.slurm.partitions.preemption import preempt_for_urgent
+from makeway.adapters.slurm.partitions.preemption_check import check_gang, check_preemption
 from makeway.adapters.slurm.resources.check import check_sharing
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
@@ -46,6 +46,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         check_growth(survey, classes, can_expand=context.can_expand),
         *check_requeue(survey, classes),
         check_preemption(survey, classes),
+        check_gang(survey),
         check_kill_wait(survey, context.margin_s),
         check_complete_wait(survey, context.margin_s),
         check_power_saving(survey, section, context.start_within_s),
@@ -316,25 +317,6 @@ def _requeue_delay_s(survey: Survey) -> float:
 def _number(said: str | None, default: float) -> float:
     """The value of a setting, if it is a number."""
     return float(said) if said is not None and said.isdecimal() else default
-
-
-def check_preemption(survey: Survey, classes: tuple[JobClass, ...]) -> Check:
-    """Whether Slurm itself evicts jobs too, and for urgent ones."""
-    kind = survey.settings.get("PreemptType", "(null)")
-    if kind in {"(null)", "preempt/none"}:
-        return ok("preemption", "Slurm itself preempts no job")
-    said = (
-        f"Slurm itself preempts ({printable(kind)}, {printable(survey.settings.get('PreemptMode', 'OFF'))})"
-    )
-    able = preempt_for_urgent(kind, classes, survey.preempting, survey.tiers)
-    if able == ():
-        return ok("preemption", f"{said}, but not for urgent jobs")
-    named = f": {printable(', '.join(able))}" if able else ""
-    return warning(
-        "preemption",
-        f"{said} and does so before makeway can choose: configure the QOS and partitions of urgent jobs to "
-        f"preempt no job (Preempt=, PriorityTier=){named}",
-    )
 
 
 def check_kill_wait(survey: Survey, margin_s: float | None) -> Check | None:

@@ -272,21 +272,6 @@ def test_requeues(survey: Survey, expected: dict[str, str]) -> None:
     assert all(words in warned[name] for name, words in expected.items())
 
 
-@pytest.mark.parametrize(
-    ("kind", "level"),
-    [
-        ("(null)", Level.OK),
-        ("preempt/none", Level.OK),
-        ("preempt/qos", Level.WARNING),
-        ("preempt/x", Level.WARNING),
-    ],
-)
-def test_preemption(kind: str, level: Level) -> None:
-    found = slurm({"PreemptType": kind, "PreemptMode": "REQUEUE"})
-    assert doctor.check_preemption(found, (URGENT, BATCH)).level is level
-    assert doctor.check_preemption(slurm(), (URGENT, BATCH)).level is Level.OK
-
-
 def test_a_job_that_will_not_go_has_to_be_gone_within_the_margin() -> None:
     levels = {
         wait: getattr(doctor.check_kill_wait(slurm({"KillWait": wait}), 30.0), "level", None)

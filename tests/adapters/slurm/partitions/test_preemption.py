@@ -8,12 +8,13 @@ import pytest
 from makeway.adapters.command import CompletedCommand
 from makeway.adapters.site.checks import Level
 from makeway.adapters.site.job_class import JobClass
-from makeway.adapters.slurm import doctor
+from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos
+from makeway.adapters.slurm.partitions.preemption_check import check_gang, check_preemption
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.survey import survey
 from makeway.policies.model import JobKind
-from tests.adapters.slurm.test_doctor import BATCH, URGENT, slurm
+from tests.adapters.slurm.test_doctor import BATCH, LAYOUT, URGENT, slurm
 from tests.adapters.slurm.test_parse import RELEASES, captured
 from tests.adapters.slurm.test_survey import Printer
 
@@ -42,9 +43,61 @@ def test_it_is_warned_of_where_it_serves_urgent_jobs(
 ) -> None:
     qos = None if preempting is None else frozenset(preempting)
     settings = {"PreemptType": kind, "PreemptMode": "REQUEUE"}
-    check = doctor.check_preemption(slurm(settings, preempting=qos, tiers=tiers), (one, BATCH))
+    check = check_preemption(slurm(settings, preempting=qos, tiers=tiers), (one, BATCH))
     assert check.level is (Level.OK if named is None else Level.WARNING)
     assert check.text.endswith("but not for urgent jobs" if named is None else named)
+
+
+@pytest.mark.parametrize(
+    ("kind", "level"),
+    [
+        ("(null)", Level.OK),
+        ("preempt/none", Level.OK),
+        ("preempt/qos", Level.WARNING),
+        ("preempt/x", Level.WARNING),
+    ],
+)
+def test_preemption(kind: str, level: Level) -> None:
+    found = slurm({"PreemptType": kind, "PreemptMode": "REQUEUE"})
+    assert check_preemption(found, (URGENT, BATCH)).level is level
+    assert check_preemption(slurm(), (URGENT, BATCH)).level is Level.OK
+
+
+TURNS = (RawPartition(name="batch", state="UP", oversubscribed=True),)
+WHOLE_TURNS = (RawPartition(name="batch", state="UP", oversubscribed=True, exclusive=True),)
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "layout", "words"),
+    [
+        ("OFF", "(null)", TURNS, None),
+        ("REQUEUE", "preempt/qos", TURNS, None),
+        ("GANG", "(null)", LAYOUT, None),
+        ("GANG", "preempt/none", WHOLE_TURNS, None),
+        (
+            "GANG",
+            "preempt/none",
+            TURNS,
+            "(PreemptMode=GANG), in partition batch also by turns (OverSubscribe):",
+        ),
+        (
+            "GANG,SUSPEND",
+            "preempt/partition_prio",
+            LAYOUT,
+            "(PreemptMode=GANG,SUSPEND): a suspended job keeps",
+        ),
+    ],
+)
+def test_where_slurm_suspends_jobs_it_is_warned_that_they_keep_their_nodes(
+    mode: str, kind: str, layout: tuple[RawPartition, ...], words: str | None
+) -> None:
+    check = check_gang(slurm({"PreemptMode": mode, "PreemptType": kind}, layout=layout))
+    if words is None:
+        assert check is None
+    else:
+        assert check is not None
+        assert check.level is Level.WARNING
+        assert words in check.text
 
 
 @pytest.mark.parametrize("release", sorted(RELEASES))
