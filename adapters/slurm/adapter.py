@@ -146,7 +146,7 @@ class SlurmCliAdapter:
         read = self._read(jobs, first.cluster)
         check_listed(read.nodes, jobs, self._client.listed)
         prefix, wakes = known.capabilities.reservation_prefix, self._wakes(known, read.partitions)
-        holds = hold_names(read.reservations, jobs, prefix)
+        holds = hold_names(read.reservations, jobs, prefix, known.release)
         self._commands.remember(holds)
         nodes, unknown = self._hidden.added_to(read, jobs, holds, hides=known.hides_nodes)
         read = replace(read, nodes=nodes)

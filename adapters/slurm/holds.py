@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from makeway.adapters.site.text import printable
 from makeway.adapters.slurm.build import PURGE_MIN
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawReservation
@@ -25,6 +26,13 @@ _PURGE = f"PURGE_COMP=00:{PURGE_MIN:02}:00"
 _NEEDED = frozenset({"IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END"})
 _ALLOWED = _NEEDED | {"SPEC_NODES", "OVERLAP", _PURGE}
 _HOLD_MARK = "makeway:hold="
+_REPLACED = "REPLACE"
+"""The flag of a reservation to which Slurm gives other nodes when its own are in use."""
+ENDS_SLURMCTLD = (26, 5)
+"""The first release whose slurmctld was seen to end (`fatal: list_iterator_create`) when it looks at a waiting
+job that is bound to such a reservation and to another one: 26.05.5, also without makeway. 22.05 and 24.11 do
+not, and REPLACE_DOWN does no harm.
+"""
 _NO_END_S = 364 * 86_400.0
 """A reservation without an end lasts a year."""
 
@@ -89,6 +97,8 @@ class HoldNames:
     """`holds_among` of the last snapshot. What is not there is told by its prefix."""
     licensed: frozenset[str] = frozenset()
     """The reservations that keep licences. A job that is bound to a hold instead cannot get them."""
+    replaced: frozenset[str] = frozenset()
+    """The reservations whose jobs no hold may have: see `ENDS_SLURMCTLD`."""
 
     def has(self, name: str) -> bool:
         """Whether that is a hold of this instance."""
@@ -104,13 +114,28 @@ class HoldNames:
         """The reservations that the user of a job asked for, which is or will be bound to `hold`."""
         return tuple(name for name in job.reservations if name != hold and not self.has(name))
 
+    def kept_from(self, job: RawJob) -> str:
+        """What a job lacks for which no hold may be made, because of its reservations. Empty: one may."""
+        own = frozenset(self.own(job, ""))
+        if job.licenses and (names := self.licensed & own):
+            return f"licences of its reservation {printable(min(names))}, which no hold has"
+        if names := self.replaced & own:
+            return (
+                f"another reservation than {printable(min(names))}: this Slurm binds no job to it and a hold"
+            )
+        return ""
 
-def hold_names(reservations: Sequence[RawReservation], jobs: Iterable[RawJob], prefix: str) -> HoldNames:
-    """What the names of reservations say in a snapshot."""
+
+def hold_names(
+    reservations: Sequence[RawReservation], jobs: Iterable[RawJob], prefix: str, release: tuple[int, int]
+) -> HoldNames:
+    """What the names of reservations say in a snapshot of a Slurm of that release."""
+    replaced = (one.name for one in reservations if _REPLACED in one.flags)
     return HoldNames(
         prefix=prefix,
         seen=holds_among(reservations, jobs, prefix),
         licensed=frozenset(one.name for one in reservations if "Licenses" in one.limited_by),
+        replaced=frozenset(replaced) if release >= ENDS_SLURMCTLD else frozenset(),
     )
 
 

@@ -273,8 +273,8 @@ class Translator:
             return asked.blocked_by
         if (by_s := self._start_by_s(raw, kind)) is not None and by_s < self.now_s:
             return "a later deadline: it could not be over by its own"
-        if raw.licenses and (names := self._holds.licensed.intersection(self._holds.own(raw, ""))):
-            return f"licences of its reservation {printable(min(names))}, which no hold has"
+        if why := self._holds.kept_from(raw):
+            return why
         if name := self._licenses.on_nodes(raw):
             return f"nodes that makeway cannot choose (--licenses={printable(name)})"
         left = self._licenses.left(raw, self.now_s)

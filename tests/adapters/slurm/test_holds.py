@@ -144,9 +144,25 @@ def test_a_hold_of_an_earlier_version_is_none_of_the_user_s_reservations() -> No
 
 def test_the_reservations_that_keep_licences_are_known() -> None:
     """A job that is bound to a hold instead would wait for them."""
-    names = hold_names([made("theirs", Licenses="fluent:2"), made("makeway_c.7")], [], PREFIX)
+    names = hold_names([made("theirs", Licenses="fluent:2"), made("makeway_c.7")], [], PREFIX, (24, 11))
     assert names.licensed == frozenset({"theirs"})
     assert names.seen == {"theirs": False, "makeway_c.7": True}
+
+
+@pytest.mark.parametrize("release", ["22.05.8", "24.11.5", "26.05.5"])
+@pytest.mark.parametrize("flag", ["REPLACE", "REPLACE_DOWN", "MAINT"])
+def test_where_slurmctld_would_end_no_hold_is_made_for_a_job_of_a_replaced_reservation(
+    release: str, flag: str
+) -> None:
+    row = ROW | {"QOS": "urgent", "Reservation": "theirs"}
+    slurm = FakeSlurm(row, row | {"JobArrayID": "18", "Reservation": "other"}, release=release)
+    slurm.reservations = {"theirs": made_reservation("theirs", Flags=f"{flag},SPEC_NODES")}
+    slurm.reservations["other"] = made_reservation("other", Flags="SPEC_NODES")
+    theirs, other = adapter_of(slurm).snapshot().jobs
+    ends = release == "26.05.5" and flag == "REPLACE"
+    assert theirs.blocked_by.startswith("another reservation than theirs" if ends else "")
+    assert bool(theirs.blocked_by) is ends
+    assert other.blocked_by == ""
 
 
 def test_the_hold_for_a_job_without_a_time_limit_is_makeway_s() -> None:
