@@ -29,8 +29,8 @@ _HOLD_MARK = "makeway:hold="
 _REPLACED = "REPLACE"
 """The flag of a reservation to which Slurm gives other nodes when its own are in use."""
 ENDS_SLURMCTLD = (26, 5)
-"""The first release whose slurmctld was seen to end (`fatal: list_iterator_create`) when it looks at a job that
-waits bound to such a reservation and to another one: 26.05.5, also without makeway. 22.05 and 24.11 do not,
+"""The first release whose slurmctld was seen to end (`fatal: list_iterator_create`) when it looks at a job
+that waits bound to such a reservation and another: 26.05.5, also without makeway. 22.05 and 24.11 do not,
 and REPLACE_DOWN does no harm.
 """
 _NO_END_S = 364 * 86_400.0
