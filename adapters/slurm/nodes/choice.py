@@ -19,6 +19,8 @@ from makeway.policies.model import Resources
 
 _NOT_NAMED = ("None", "SchedDefer")
 """How the reasons begin of a job at which Slurm has not looked since it was changed."""
+_LOOKED_FOR_NODES = ("Resources", "Priority", "ReqNodeNotAvail")
+"""How the reasons begin of a job for which Slurm has looked for nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,9 +256,11 @@ def uncounted(
 
 def _has_more_gpus_than_tasks(job: RawJob, asked: Asked) -> bool:
     """Whether the GPUs of a job need more nodes than it has tasks. 24.11 and 26.05 never start such a job, as
-    tried; 24.11 does not show it of one without `--gpus-per-node`.
+    tried; 24.11 does not show it of one without `--gpus-per-node`. Before it has looked for nodes, 26.05
+    shows the same of a job that gets a task for each node.
     """
-    return job.task_count < asked.node_count and any(one.name == "gpu" for one in job.gres_per_job)
+    few = job.task_count < asked.node_count and job.reason.startswith(_LOOKED_FOR_NODES)
+    return few and any(one.name == "gpu" for one in job.gres_per_job)
 
 
 def uncounted_names(required: tuple[str, ...], features: str, asked: Asked) -> list[str]:

@@ -190,6 +190,14 @@ def test_each_node_of_a_range_has_the_cpus_of_a_task(shared: SlurmWorld) -> None
     gets_what_was_read(shared, asked)
 
 
+@pytest.mark.one_release(on="26.05")
+def test_no_room_is_made_for_one_task_with_the_gpus_of_two_nodes(shared: SlurmWorld) -> None:
+    """22.05 refuses such a job, and 24.11 shows the same of it as of one without `-n1`, which starts."""
+    job_id = shared.cluster.submit(SLEEP, URGENT, "-n1", "--gpus=8", CORES)
+    cluster = shared.wait(lambda cluster: job_of(cluster, job_id).examined, "Slurm has looked at it")
+    assert "--gpus on more nodes than tasks" in job_of(cluster, job_id).blocked_by
+
+
 def test_running_jobs_are_read_once_in_the_second_of_two_commands(shared: SlurmWorld) -> None:
     job_id = shared.cluster.submit(SLEEP, "-n1")
     running(shared, job_id)

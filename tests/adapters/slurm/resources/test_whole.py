@@ -95,18 +95,25 @@ def test_a_filter_of_nodes_by_their_extra_is_not_counted(select: str, said: str,
 
 
 @pytest.mark.parametrize(
-    ("printed_nodes", "tasks", "gpus", "uncounted"),
+    ("printed_nodes", "tasks", "gpus", "reason", "uncounted"),
     [
-        ("1-1", 1, "gres/gpu:6", "--gpus on more nodes than tasks"),  # 26.05, of `-n1 --gpus=6`
-        ("2-2", 1, "gres/gpu:6", "--gpus on more nodes than tasks"),  # with `--gpus-per-node=3`
-        ("2-2", 2, "gres/gpu:6", ""),
-        ("2", 1, "gres/gpu:6", ""),  # `--gpus=6` gets a task for each node; 24.11 prints the same of `-n1`
-        ("1-1", 1, "gres/gpu:4", ""),
-        ("2-2", 1, "", ""),
+        # 26.05, of `-n1 --gpus=6`
+        ("1-1", 1, "gres/gpu:6", "Resources", "--gpus on more nodes than tasks"),
+        ("1-1", 1, "gres/gpu:6", "Priority", "--gpus on more nodes than tasks"),
+        # also of `--gpus=6`
+        ("1-1", 1, "gres/gpu:6", "JobHeldUser", ""),
+        ("1-1", 1, "gres/gpu:6", "None", ""),
+        # with `--gpus-per-node=3`
+        ("2-2", 1, "gres/gpu:6", "Resources", "--gpus on more nodes than tasks"),
+        ("2-2", 2, "gres/gpu:6", "Resources", ""),
+        # `--gpus=6` gets a task for each node; 24.11 prints the same of `-n1`
+        ("2", 1, "gres/gpu:6", "Resources", ""),
+        ("1-1", 1, "gres/gpu:4", "Resources", ""),
+        ("2-2", 1, "", "Resources", ""),
     ],
 )
 def test_no_room_is_made_for_gpus_on_more_nodes_than_tasks(
-    printed_nodes: str, tasks: int, gpus: str, uncounted: str
+    printed_nodes: str, tasks: int, gpus: str, reason: str, uncounted: str
 ) -> None:
     """24.11 and 26.05 take such a job, and never start it, also on free nodes."""
     record = printed(JOB, "").replace("NumNodes=2", f"NumNodes={printed_nodes}")
@@ -119,6 +126,7 @@ def test_no_room_is_made_for_gpus_on_more_nodes_than_tasks(
         "cpu_count": tasks,
         "task_count": tasks,
         "gres_per_job": gres(gpus),
+        "reason": reason,
     }
     found_of = asked(NODES, known, **wanted, tres=f"cpu={tasks},mem=100M,node=1")
     assert found_of.uncounted == uncounted
