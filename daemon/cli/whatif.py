@@ -150,15 +150,16 @@ def _present(
             submitted = _submitted(connection.adapter, options) if options.submission else None
         except AdapterError as error:
             raise UserError(f"the cluster cannot be read: {error}") from error
-    limits = config.settings.limits.to_limits()
+    limits, asked_s = config.settings.limits.to_limits(), dict[str, float]()
     if _is_there(config.settings.journal):
         cycle = LoopSettings(
             mode=config.settings.mode, limits=limits, learn_durations=config.settings.learn_durations
         )
         with closing(Journal(config.settings.journal, read_only=True)) as journal:
             cluster = joined(cluster, journal.open_operations(), journal, cycle, config.policy)
+            asked_s |= journal.asked_s()
     # The daemon leaves this out of a cycle in which no urgent job waits.
-    jobs = with_class_reports(cluster.jobs, cluster.now_s)
+    jobs = with_class_reports(cluster.jobs, cluster.now_s, asked_s)
     return replace(cluster, jobs=jobs, limits=limits), submitted
 
 

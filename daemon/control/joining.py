@@ -98,7 +98,7 @@ def _jobs(
     if settings.limits.price_past_evictions:
         jobs = with_past_evictions(jobs, journal.past_evictions())
     if priced:
-        jobs = with_class_reports(jobs, seen.now_s)
+        jobs = with_class_reports(jobs, seen.now_s, journal.asked_s())
     jobs = without_missed(jobs, losses, seen.now_s)
     jobs = without_signals(jobs, journal.unanswered_signals(), operations)
     requests = journal.save_requests(seen.now_s)

@@ -86,6 +86,10 @@ class SentCommands:
         """The signals without an answer: to which run of which job, and when."""
         self._accepted: dict[int, _Signal] = {}
         """The signals that were accepted, and whose graces were not over when they were last asked for."""
+        self._asked_s: dict[str, float] = {}
+        """When each job was asked to save its work last."""
+        self._asked_by: dict[str, int] = {}
+        """The command that did so."""
         self._evicted: Counter[str] = Counter()
         """How many commands have evicted each job. No entry is 0."""
         self._past: Mapping[str, int] | None = None
@@ -108,6 +112,8 @@ class SentCommands:
         sent = _Sent(verb=verb, job_id=job_id, issued_s=issued_s, latest_s=self._latest_s)
         self._by_id[command_id] = sent
         self._count(job_id, int(sent.evicted))
+        if verb == "checkpoint":
+            self._asked_s[job_id], self._asked_by[job_id] = issued_s, command_id
         if signalled is not None:
             request = SaveRequest(issued_s=issued_s, until_s=issued_s + signalled.grace_s)
             self._signals[command_id] = (job_id, signalled.run), request
@@ -133,7 +139,10 @@ class SentCommands:
 
     def forget(self, command_ids: Iterable[int]) -> None:
         """Drop commands that are so old that no limit counts them."""
-        for command_id in command_ids:
+        over = frozenset(command_ids)
+        for job_id in [job_id for job_id, command_id in self._asked_by.items() if command_id in over]:
+            del self._asked_s[job_id], self._asked_by[job_id]
+        for command_id in over:
             sent = self._by_id.pop(command_id, None)
             if sent is not None:
                 self._count(sent.job_id, -int(sent.evicted))
@@ -168,6 +177,10 @@ class SentCommands:
     def unanswered_signals(self) -> dict[tuple[str, RunIdentity], float]:
         """When each run of a job was signalled without an answer, the latest of several instants."""
         return {run: request.issued_s for run, request in self._signals.values()}
+
+    def asked_s(self) -> dict[str, float]:
+        """When each job was asked to save its work last, whatever the answer."""
+        return self._asked_s.copy()
 
     def save_requests(self, now_s: float) -> SaveRequests:
         """The signals that were accepted, or may have arrived, and whose graces are not over."""

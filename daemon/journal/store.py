@@ -207,15 +207,13 @@ class Journal(Archive):
     def hold_answers_since(self, since_s: float) -> tuple[HoldAnswer, ...]:
         """See `holds.hold_answers`. None if the cluster has refused no hold since then."""
         with self._mutex:
-            refused = self._sent.refused_hold_s >= since_s
-            return holds.hold_answers(self._database, since_s) if refused else ()
+            return holds.hold_answers(self._database, since_s) if self._sent.refused_hold_s >= since_s else ()
 
     def nodes_left_for(self, job_id: str, since_s: float) -> frozenset[str]:
         """The nodes that other jobs have left for a job, or may have, since then."""
         with self._mutex:
-            stored = holds.operations_for(self._database, job_id, since_s)
             present = (one for one in self._open_operations.values() if one.for_job_id == job_id)
-            return holds.nodes_left((*stored, *present))
+            return holds.nodes_left((*holds.operations_for(self._database, job_id, since_s), *present))
 
     def failures_s(self, since_s: float) -> tuple[float, ...]:
         """When the commands since then were sent that the circuit breaker counts, oldest first."""
@@ -226,6 +224,11 @@ class Journal(Archive):
         """When each run of a job was signalled without an answer: the signal may have arrived, or may yet."""
         with self._mutex:
             return self._sent.unanswered_signals()
+
+    def asked_s(self) -> Mapping[str, float]:
+        """When each job was asked to save its work last, by id."""
+        with self._mutex:
+            return self._sent.asked_s()
 
     def save_requests(self, now_s: float) -> SaveRequests:
         """The signals by which runs may still be saving their work. Empty: there are none."""

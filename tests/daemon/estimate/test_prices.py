@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.daemon.estimate.prices import with_class_reports, with_past_evictions
-from makeway.policies.model import CheckpointSpec, Job, JobState
+from makeway.policies.model import CheckpointSpec, Job, JobState, TakenFromJob
 from tests.builders import running
 
 NOW_S = 10_000.0
@@ -48,6 +48,17 @@ def test_reports_of_the_future_of_earlier_runs_and_of_others_do_not_count() -> N
     earlier = job("earlier", 5000.0, start_s=NOW_S - 4000.0)
     suspended = replace(job("suspended", 1.0), state=JobState.SUSPENDED)
     assert usual(*REPORT, liar, earlier, suspended) == {"liar": 300.0, "earlier": 300.0}
+
+
+def test_what_was_saved_because_makeway_asked_for_it_is_not_usual() -> None:
+    """The others were not asked: a kill loses all of their work."""
+    asked, silent = job("asked", 5.0, start_s=100.0), job("silent")
+    assert with_class_reports((asked, silent), NOW_S, {"asked": NOW_S - 20.0}) == (asked, silent)
+    earlier_run = with_class_reports((asked, silent), NOW_S, {"asked": 99.0})
+    assert [one.usual_unsaved_s for one in earlier_run] == [None, 5.0]
+    # With an empty journal, what the cluster keeps with the job tells it.
+    taken = replace(asked, taken=TakenFromJob(run=0, for_job_id="u"))
+    assert with_class_reports((taken, silent), NOW_S) == (taken, silent)
 
 
 def test_past_evictions_by_job() -> None:

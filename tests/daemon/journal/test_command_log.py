@@ -52,3 +52,15 @@ def test_of_the_refused_holds_of_one_job_the_circuit_breaker_counts_the_last_one
         sent.answer(at, outcome, failed=True)
     assert sent.failures_s(0.0) == (1.0, 2.0, 3.0, 4.0, 5.0)
     assert sent.failures_s(5.0) == (5.0,)
+
+
+def test_it_is_known_when_a_job_was_asked_to_save_last() -> None:
+    sent = SentCommands()
+    for at, (verb, job_id) in enumerate([("checkpoint", "a"), ("requeue", "b"), ("checkpoint", "a")]):
+        sent.add(at, verb, job_id, 10.0 * at)
+        sent.answer(at, Outcome.ACCEPTED, failed=False)
+    assert sent.asked_s() == {"a": 20.0}
+    sent.forget([0, 1])
+    assert sent.asked_s() == {"a": 20.0}
+    sent.forget([2])
+    assert sent.asked_s() == {}
