@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from makeway.daemon.operation.changed.saving import SaveRequest, SaveRequests
@@ -178,9 +179,9 @@ class SentCommands:
         """When each run of a job was signalled without an answer, the latest of several instants."""
         return {run: request.issued_s for run, request in self._signals.values()}
 
-    def asked_s(self) -> dict[str, float]:
-        """When each job was asked to save its work last, whatever the answer."""
-        return self._asked_s.copy()
+    def asked_s(self) -> Mapping[str, float]:
+        """When each job was asked to save its work last, whatever the answer. It changes with the commands."""
+        return MappingProxyType(self._asked_s)
 
     def save_requests(self, now_s: float) -> SaveRequests:
         """The signals that were accepted, or may have arrived, and whose graces are not over."""
