@@ -180,7 +180,7 @@ class SentCommands:
         return {run: request.issued_s for run, request in self._signals.values()}
 
     def asked_s(self) -> Mapping[str, float]:
-        """When each job was asked to save its work last, whatever the answer. It changes with the commands."""
+        """When each job was asked to save its work last, whatever the answer. It grows with the commands."""
         return MappingProxyType(self._asked_s)
 
     def save_requests(self, now_s: float) -> SaveRequests:
