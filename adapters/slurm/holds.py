@@ -129,7 +129,7 @@ class HoldNames:
 def hold_names(
     reservations: Sequence[RawReservation], jobs: Iterable[RawJob], prefix: str, release: tuple[int, int]
 ) -> HoldNames:
-    """What the names of reservations say in a snapshot of a Slurm of that release."""
+    """What the names of the reservations in a snapshot say. `release`: that of the Slurm."""
     replaced = (one.name for one in reservations if _REPLACED in one.flags)
     return HoldNames(
         prefix=prefix,

@@ -269,8 +269,8 @@ def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection,
 
 
 def _is_at_rest(path: Path) -> bool:
-    """Whether a file is on a read-only file system, and no writer has left a log of writes beside it. SQLite
-    makes files beside others, also to read them.
+    """Whether a database is on a read-only file system and has no log of writes beside it. It can then be
+    read without the files that SQLite otherwise creates next to it.
     """
     return _is_unwritable(path) and not _log_of_writes(path)
 
@@ -283,7 +283,7 @@ def _is_unwritable(path: Path) -> bool:
 
 
 def _log_of_writes(path: Path) -> Path | None:
-    """The log of writes beside a file. None: there is none, or it is empty."""
+    """SQLite's log of writes (`-wal`) to a database. None: there is none, or it is empty."""
     log = path.with_name(path.name + "-wal")
     with suppress(OSError):
         return log if log.stat().st_size else None

@@ -128,9 +128,10 @@ class _Pricing:
         if not makes_room(later):
             self._note_lack(request)
             return later
+        until_s, best = self._wait_in_hold_until_s(request, later, latest_s), later
         # A dear start that waits is not to be at once: no job is killed for that, either.
-        in_hold = self._wait_in_hold_until_s(request, later, latest_s) is not None
-        best = later if in_hold else self._at_once_or(request, later, latest_s)
+        if until_s is None and (best := self._at_once_or(request, later, latest_s)) is not later:
+            until_s = self._wait_in_hold_until_s(request, best, latest_s)
         self._see_whether_others_cost(request, best)
         if config.is_vital(job):
             return best
@@ -139,7 +140,6 @@ class _Pricing:
         refusal, last_s = self._refusal(request, best), self._last_s(request, best, latest_s)
         if now_s < last_s and refusal is not None and not request.late:
             return self._wait(request, best, last_s)
-        until_s = self._wait_in_hold_until_s(request, best, latest_s)
         if until_s is not None:
             return self._wait_in_hold(request, best, until_s)
         return best if refusal is None else no_room(request, refusal, best.rationale.candidates)

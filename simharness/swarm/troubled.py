@@ -285,7 +285,7 @@ class TroubledAdapter:
         self._laws.done(action, before)
 
     def _refuse_held(self, action: Action) -> None:
-        """Raise `Rejected` for a hold with a node that the controller gives nobody now."""
+        """Raise `Rejected` for a hold that contains a node which the controller refuses to reserve now."""
         if not isinstance(action, Reserve):
             return
         now_s, names = self._cluster.now_s, self._cluster.machine.names

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import (
     Acknowledgement,
@@ -107,15 +108,21 @@ def test_of_a_job_that_is_made_larger_again_those_that_save_leave_first(
     assert len(slurm.sent("requeue")) == 3
 
 
-def test_another_urgent_job_gets_the_one_that_the_first_job_needs_no_more() -> None:
-    slurm, journal = FourJobs(), Journal(None)
-    loop = daemon(slurm, journal)
+def second_comes_while_one_more_saves(slurm: FourJobs, loop: Reconciler) -> set[str]:
+    """Two jobs are asked to save for the first urgent job, which then needs one of them. Returns the two."""
     slurm.submit(FIRST, 2)
     goes_on(slurm, loop)
     asked = {one[1] for one in slurm.sent("checkpoint")}
     slurm.wants(1)
     goes_on(slurm, loop, cycles=2)
     slurm.submit(SECOND, 1)
+    return asked
+
+
+def test_another_urgent_job_gets_the_one_that_the_first_job_needs_no_more() -> None:
+    slurm, journal = FourJobs(), Journal(None)
+    loop = daemon(slurm, journal)
+    asked = second_comes_while_one_more_saves(slurm, loop)
     goes_on(slurm, loop)
     first, second = journal.open_operations()
     assert {*leaving(first.tasks), *leaving(second.tasks)} == asked
@@ -132,12 +139,7 @@ def test_the_first_job_gets_it_back_if_the_other_one_is_cancelled() -> None:
     """It leaves once it has saved its work, not before."""
     slurm, journal = FourJobs(), Journal(None)
     loop = daemon(slurm, journal)
-    slurm.submit(FIRST, 2)
-    goes_on(slurm, loop)
-    asked = {one[1] for one in slurm.sent("checkpoint")}
-    slurm.wants(1)
-    goes_on(slurm, loop, cycles=2)
-    slurm.submit(SECOND, 1)
+    asked = second_comes_while_one_more_saves(slurm, loop)
     goes_on(slurm, loop, cycles=2)
     slurm.cancel(SECOND)
     goes_on(slurm, loop, cycles=3)
