@@ -207,6 +207,8 @@ def test_the_text_of_users_is_harmless() -> None:
 
 # The configuration and doctor
 
+PATHS = "journal: j.sqlite\nsocket: s.sock\nmetrics: {port: 0}\n"
+
 
 def site(folder: Path, text: str = "") -> Path:
     """A configuration whose commands print the samples."""
@@ -217,9 +219,7 @@ def site(folder: Path, text: str = "") -> Path:
         program.chmod(0o755)
     path = folder / "makeway.yaml"
     classes = "classes: [{name: u, partitions: [urgentq], kind: on_demand}, {name: b, preemptible: true}]"
-    path.write_text(
-        f"adapter: {{type: pbs, bin_dir: {folder}, {classes}}}\njournal: j.sqlite\nsocket: s.sock\n{text}"
-    )
+    path.write_text(f"adapter: {{type: pbs, bin_dir: {folder}, {classes}}}\n{PATHS}{text}")
     return path
 
 
@@ -232,7 +232,7 @@ def test_doctor_reads_a_pbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_doctor_asks_for_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = site(tmp_path)
-    path.write_text(f"adapter: {{type: pbs, bin_dir: {tmp_path}}}\njournal: j.sqlite\nsocket: s.sock\n")
+    path.write_text(f"adapter: {{type: pbs, bin_dir: {tmp_path}}}\n{PATHS}")
     assert run_cli(["doctor", "--config", str(path)]) == 1
     assert "adapter.classes is empty" in capsys.readouterr().out
 

@@ -52,7 +52,13 @@ POLICY = Policy(
     arrivals_only=False,
 )
 """
-HUNG = "mode: observe\nadapter: {type: slurm, bin_dir: bin}\njournal: journal.sqlite\nsocket: daemon.sock\n"
+HUNG = """\
+mode: observe
+adapter: {type: slurm, bin_dir: bin}
+journal: journal.sqlite
+socket: daemon.sock
+metrics: {port: 0}
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
