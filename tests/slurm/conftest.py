@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Protocol
+from zlib import crc32
 
 import pytest
 
@@ -25,13 +26,23 @@ _LONGEST = (
 )
 """The files that take longest, on any release, by name. They come first, so that no worker ends with one."""
 
+_RELEASES = ("22.05", "24.11", "24.11")
+"""Where `make test` runs a test that may run on any release: on 22.05 fewer, since it has more of its own."""
+
 _MOST_SAID = 20_000
 """How many characters of a failure are printed, from its end."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Sort the tests: those of the longest files come first. The order is kept otherwise."""
+    """Sort the tests: those of the longest files come first. The order is kept otherwise. And say on which
+    release each of those runs that need only one.
+    """
     items.sort(key=_rank)
+    for item in items:
+        if item.get_closest_marker("any_release") and not item.get_closest_marker("one_release"):
+            release = _RELEASES[crc32(item.name.encode()) % len(_RELEASES)]
+            item.add_marker(pytest.mark.one_release(on=release))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -21,7 +21,7 @@ from tests.slurm.support.story import (
     starts_on_the_held_nodes,
 )
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 
 @pytest.mark.parametrize(

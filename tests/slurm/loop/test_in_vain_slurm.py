@@ -13,7 +13,7 @@ from tests.slurm.support.story import (
 )
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 
 def sent(daemon: DaemonProcess, verb: str) -> list[str]:

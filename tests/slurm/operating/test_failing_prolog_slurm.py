@@ -28,7 +28,7 @@ from tests.slurm.support.story import (
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 EPILOG = '#!/bin/sh\n[ ! -e "{folder}/epilogs-fail" ]\n'
 PROLOG = '#!/bin/sh\n[ ! -e "{folder}/fails-$SLURM_JOB_ID" ]\n'

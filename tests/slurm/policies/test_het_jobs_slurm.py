@@ -21,7 +21,7 @@ from tests.slurm.support.story import (
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 ALL_CORES = ("--ntasks-per-node=8", "--time=30")
 

@@ -18,7 +18,7 @@ from tests.slurm.support.story import SAVES, SAVES_WHEN_TOLD, Story, await_start
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 WAKE = """#!/bin/sh
 for node in $(scontrol show hostnames "$1"); do

@@ -24,7 +24,7 @@ from tests.slurm.support.story import (
 from tests.slurm.support.world import slurm_settings
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 TASK = URGENT.replace("$SLURM_JOB_ID", "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID")
 

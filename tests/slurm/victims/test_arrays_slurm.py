@@ -12,7 +12,7 @@ from tests.slurm.support.story import (
     works_again,
 )
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 COUNTS_SIGNALS = SAVES.replace("announce() {", 'announce() {\n    echo >>"signals-$id"')
 

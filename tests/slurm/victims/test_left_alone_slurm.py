@@ -15,7 +15,7 @@ from tests.slurm.support.story import (
 )
 from tests.slurm.support.world import SlurmWorld
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 
 def test_jobs_that_would_not_run_again_are_left_alone(story: Story, start_daemon: StartDaemon) -> None:

@@ -20,7 +20,7 @@ from tests.slurm.support.story import (
 )
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 CHANGES_HOLD = "scontrol_update_ReservationName"
 

@@ -17,7 +17,7 @@ from tests.slurm.support.story import (
 )
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 
 @pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])

@@ -14,7 +14,7 @@ from tests.slurm.support.story import (
 )
 from tests.waiting import await_that
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 OPTIONS = {"shared": WHOLE_NODES, "exclusive": ("--exclusive", "--time=30")}
 

@@ -5,7 +5,7 @@ import pytest
 from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.story import SAVES, Story, makes_room_and_gives_it_back
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.any_release]
 
 STRANGE = r"""x\n\033[31m\377\376 "q\047 \\ makeway:taken=,run=9,limit=1 makeway:ckpt-begin=99999999999
 NodeList=n9 makeway:ckpt=%s makeway:notice=77"""
