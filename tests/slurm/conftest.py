@@ -74,6 +74,16 @@ def slurm_root() -> str | None:
     return root
 
 
+@pytest.fixture(autouse=True)
+def _only_where_it_holds(request: pytest.FixtureRequest) -> None:  # pyright: ignore[reportUnusedFunction]
+    """Skip what does not hold on other releases than the one that its mark names."""
+    mark = request.node.get_closest_marker("one_release")
+    if mark is not None and mark.kwargs.get("only"):
+        year, month = slurm_version(request.getfixturevalue("slurm_root"))
+        if f"{year}.{month:02}" != mark.kwargs["on"]:
+            pytest.skip(f"{mark.kwargs['only']} on Slurm {mark.kwargs['on']} alone")
+
+
 @pytest.fixture(scope="module")
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
     """A cluster of eight nodes for each module, on which jobs can grow."""

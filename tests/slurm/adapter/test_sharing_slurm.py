@@ -190,7 +190,7 @@ def test_each_node_of_a_range_has_the_cpus_of_a_task(shared: SlurmWorld) -> None
     gets_what_was_read(shared, asked)
 
 
-@pytest.mark.one_release(on="26.05")
+@pytest.mark.one_release(on="26.05", only="Slurm shows that such a job starts nowhere")
 def test_no_room_is_made_for_one_task_with_the_gpus_of_two_nodes(shared: SlurmWorld) -> None:
     """22.05 refuses such a job, and 24.11 shows the same of it as of one without `-n1`, which starts."""
     job_id = shared.cluster.submit(SLEEP, URGENT, "-n1", "--gpus=8", CORES)

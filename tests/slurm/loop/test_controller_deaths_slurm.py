@@ -76,7 +76,7 @@ def saved_urgent_job(story: Story) -> str:
     return urgent
 
 
-@pytest.mark.one_release(on="22.05")
+@pytest.mark.one_release(on="22.05", only="no job grows")
 def test_a_shrink_that_slurmctld_has_forgotten_is_sent_again(story: Story, start_daemon: StartDaemon) -> None:
     """It has accepted the shrink, and no snapshot has shown it."""
     worker = story.fill_malleable()

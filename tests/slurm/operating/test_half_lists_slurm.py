@@ -10,7 +10,10 @@ from tests.slurm.support.daemon import COMMANDS, READS_ACCOUNTING, DaemonProcess
 from tests.slurm.support.story import SAVES_WHEN_TOLD, Story, makes_room_and_gives_it_back
 from tests.waiting import await_that
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
+pytestmark = [
+    pytest.mark.slurm,
+    pytest.mark.one_release(on="22.05", only="the daemon can run scripts of this machine"),
+]
 LOSES = (
     "cat >/dev/null",
     "head -n 1",

@@ -9,7 +9,7 @@ from tests.slurm.conftest import StartDaemon
 from tests.slurm.support.guests import COUNTS
 from tests.slurm.support.story import SAVES, WHOLE_NODES, Story, starts_on_the_held_nodes
 
-pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05")]
+pytestmark = [pytest.mark.slurm, pytest.mark.one_release(on="22.05", only="no job shrinks again")]
 
 
 def test_another_job_leaves_where_a_job_cannot_shrink_again(story: Story, start_daemon: StartDaemon) -> None:
