@@ -10,6 +10,8 @@ from makeway.policies.model.entities import Node, NodeState
 _Element = TypeVar("_Element")
 _MOST_KEPT = 50_000
 _MOST_NAMES_KEPT = 32
+_FEW = 8
+"""The set of so few names is put together bit by bit: that does not look at the whole cluster."""
 _ONE = ord("1")
 
 
@@ -94,6 +96,8 @@ class NodeSets:
 
     def of(self, names: tuple[str, ...] | frozenset[str]) -> int:
         """The set of these names. It is kept for this very object, which a snapshot uses many times."""
+        if len(names) == 1:  # as fast as to look it up, and sets of large clusters take much memory
+            return self.of_new(names)
         kept = self._kept.get(id(names))
         if kept is not None and kept[0] is names:
             return kept[1]
@@ -103,10 +107,13 @@ class NodeSets:
 
     def union(self, groups: Iterable[tuple[str, ...]]) -> int:
         """The set of the names of all groups."""
-        found = 0
+        found, single = 0, list[str]()
         for group in groups:
-            found |= self.of(group)
-        return found
+            if len(group) == 1:
+                single += group
+            else:
+                found |= self.of(group)
+        return found | self.of_new(single)
 
     def names(self, nodes: int) -> tuple[str, ...]:
         """The names of a set, in the cluster's order."""
@@ -132,6 +139,8 @@ class NodeSets:
     def among(self, names: tuple[str, ...], nodes: int) -> tuple[str, ...]:
         """Those of the names that are in the set, in their own order. The last answer is kept for this very
         object: a hold is often asked for the same part of it."""
+        if len(names) == 1:
+            return names if nodes >> self._place(names[0]) & 1 else ()
         whole = self.of(names)
         common = whole & nodes
         if not common or common == whole:
@@ -170,8 +179,11 @@ class NodeSets:
 
     def of_new(self, names: Collection[str]) -> int:
         """The set of names that were put together for this question: it is not kept."""
-        if not names:
-            return 0
+        if len(names) <= _FEW:
+            found = 0
+            for name in names:
+                found |= 1 << self._place(name)
+            return found
         flags, index = bytearray(b"0") * len(self._names), self._index
         try:
             for name in names:
