@@ -19,6 +19,7 @@ from makeway.policies.model import (
     Reason,
     Requeue,
 )
+from makeway.policies.soundness import unsound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,3 +179,31 @@ def test_a_failure_inside_makeway_names_the_line_of_the_policy(cluster_of: Calla
         PolicyFailed, match=r"contract.py, line \d+, called from .*test_contract.py, line \d+"
     ):
         policy.decision(cluster_of(4), NoSettings())
+
+
+class Text(str):
+    """A text of a class of its own."""
+
+
+@pytest.mark.parametrize(
+    ("field", "sound", "wrong"),
+    [
+        ("job_ids", [("é",), (Text("1"), "2"), ()], [("\ud800",), (1,), ["1"], None]),
+        ("method", [None, Method.KILL], ["kill", 1]),
+        ("node_count", [True, 10**300], [1.0, None, 10**400, "1"]),
+        ("delay_s", [1, True, 1e308], [float("nan"), None, 10**400, "1"]),
+        ("chosen", [True], [1, None]),
+        ("note", ["é", Text("1")], ["\ud800", None, b"1"]),
+        ("price_node_s", [None, 1], [1.0, 10**400]),
+    ],
+)
+def test_one_unsound_candidate_of_many_is_found(field: str, sound: list[Any], wrong: list[Any]) -> None:
+    others = (LEFT, replace(LEFT, method=Method.KILL, price_node_s=7), LEFT)
+    for value in (*sound, *wrong):
+        found = unsound(
+            decision_with(
+                rationale=(WHY, replace(WHY, candidates=(*others, with_any(LEFT, **{field: value}), LEFT)))
+            )
+        )
+        assert (found is None) is any(value is one for one in sound), value
+        assert found is None or "rationale[1].candidates is" in found
