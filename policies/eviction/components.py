@@ -17,8 +17,7 @@ from makeway.policies.common.victims import VictimGroup
 from makeway.policies.eviction.shared_nodes import shared_ways
 from makeway.policies.joint.serving import JointRules
 from makeway.policies.model import Job
-from makeway.policies.programme.items import METHODS, EvictionJob
-from makeway.policies.programme.knapsack import duration_steps
+from makeway.policies.programme.items import METHODS, EvictionJob, duration_steps
 from makeway.policies.programme.leaving import at_once_s, in_turn_s
 from makeway.policies.safety.prices import price_node_s
 

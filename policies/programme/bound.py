@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from makeway.policies.programme.items import METHODS
-from makeway.policies.programme.knapsack import PriceWeights, ProgrammeItems, duration_steps
+from makeway.policies.programme.items import METHODS, duration_steps
+from makeway.policies.programme.knapsack import ProgrammeItems
+from makeway.policies.programme.weights import PriceWeights
 
 _FIRST_CORE = 12
 """The first guess leaves about this many items undecided."""

@@ -33,6 +33,7 @@ from makeway.policies.programme.knapsack import (
     EvictionPlan,
     ProgrammeItems,
     solve,
+    solve_items,
 )
 
 SMALL_CELLS = 3_000_000
@@ -72,12 +73,12 @@ def best_plans(
     latest_s = max(deadlines_s)
     if not step_s > 0.0:
         raise ValueError(f"step_s is {step_s!r}; accepted: a positive number of seconds")
-    if _cells(items, node_count_needed, latest_s, step_s) <= SMALL_CELLS:
-        curve = solve(items, node_count_needed, latest_s, step_s)
+    steps = math.floor(latest_s / step_s) if latest_s >= 0.0 else -1
+    chosen_from = ProgrammeItems.of(items, node_count_needed, steps, step_s)
+    if _cells(chosen_from.ordered, node_count_needed, latest_s, step_s) <= SMALL_CELLS:
+        curve = solve_items(chosen_from, steps, step_s)
         return [curve.plan(deadline_s) for deadline_s in deadlines_s]
-    found = {
-        deadline_s: _searched(items, node_count_needed, deadline_s, step_s) for deadline_s in {*deadlines_s}
-    }
+    found = {deadline_s: _searched(chosen_from, items, deadline_s, step_s) for deadline_s in {*deadlines_s}}
     return [found[deadline_s] for deadline_s in deadlines_s]
 
 
@@ -87,10 +88,11 @@ def least_loss_node_s(
     """No choice that frees so many nodes by the deadline loses less. 0: that is not known, as where there are
     too few nodes. It takes a part of the time of `best_plans`.
     """
-    chosen_from = ProgrammeItems.of(items, node_count_needed)
+    steps = math.floor(deadline_s / step_s)
+    chosen_from = ProgrammeItems.of(items, node_count_needed, steps, step_s)
     if deadline_s < 0.0 or not 0 < chosen_from.lacking <= chosen_from.extra_node_count:
         return 0
-    problem = FixingProblem.of(chosen_from, math.floor(deadline_s / step_s), step_s)
+    problem = FixingProblem.of(chosen_from, steps, step_s)
     return problem.least_loss(CostBound.of(problem).least)
 
 
@@ -111,20 +113,23 @@ def _cells(items: Sequence[EvictionJob], needed: int, deadline_s: float, step_s:
 
 
 def _searched(
-    items: Sequence[EvictionJob], needed: int, deadline_s: float, step_s: float
+    chosen_from: ProgrammeItems, items: Sequence[EvictionJob], deadline_s: float, step_s: float
 ) -> EvictionPlan | None:
-    """The best choice by the search; by the programme if the search takes too long."""
+    """The best choice by the search; by the programme if the search takes too long.
+
+    `chosen_from`: the items in order, for this deadline or a later one.
+    """
     if deadline_s < 0.0:
         return None
-    chosen_from = ProgrammeItems.of(items, needed)
+    needed = chosen_from.needed
     if chosen_from.lacking <= 0 or chosen_from.lacking > chosen_from.extra_node_count:
         return solve(items, needed, 0.0, step_s).plan(0.0)
     problem = FixingProblem.of(chosen_from, math.floor(deadline_s / step_s), step_s)
-    cells = _cells(items, needed, deadline_s, step_s)
+    cells = _cells(chosen_from.ordered, needed, deadline_s, step_s)
     coarser = cells > MOST_CELLS
     found = _search(problem, MOST_STATES if coarser else min(MOST_STATES, cells / _CELLS_PER_STATE))
     if found is None:
-        coarse_s = deadline_s * len(items) * needed / MOST_CELLS
+        coarse_s = deadline_s * len(chosen_from.ordered) * needed / MOST_CELLS
         return solve(items, needed, deadline_s, max(step_s, coarse_s)).plan(deadline_s)
     departures = [
         Departure(item=chosen_from.ordered[index], method=METHODS[way]) for index, way in found.ways

@@ -116,6 +116,14 @@ class Departure:
         return self.item.cost_node_s(self.method)
 
 
+def duration_steps(item: EvictionJob, method: Method, step_s: float) -> int | None:
+    """The duration of leaving by `method` in whole steps, rounded up. None: the item cannot leave in this
+    way.
+    """
+    duration_s = item.turn_s(method)
+    return None if duration_s is None else math.ceil(duration_s / step_s)
+
+
 def eviction_job(group: VictimGroup) -> EvictionJob:
     """A group as an item of the paper's eviction problem: no job shrinks, checkpoints are serial."""
     return EvictionJob(

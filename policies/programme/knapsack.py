@@ -29,17 +29,18 @@ Differs from the paper:
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from makeway.policies.common.shrinking import spread_evenly
 from makeway.policies.model import Method
-from makeway.policies.programme.items import METHODS, Departure, EvictionJob
+from makeway.policies.programme.items import METHODS, Departure, EvictionJob, duration_steps
+from makeway.policies.programme.weights import UNREACHED, PriceWeights
 from makeway.policies.programme.worth_trying import worth_trying
 
 _LEAVE = 0
-_UNREACHED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +115,8 @@ class EvictionCurve:
         rows: NDArray[np.int64] = block.argmin(axis=0)
         each = np.arange(self.steps + 1, dtype=np.int64)
         prices = block[rows, each]
-        losses = np.where(prices < _UNREACHED, prices // self.items.weights.loss, _UNREACHED)
-        least_before = np.minimum.accumulate(np.concatenate(([_UNREACHED], losses[:-1])))
+        losses = np.where(prices < UNREACHED, prices // self.items.weights.loss, UNREACHED)
+        least_before = np.minimum.accumulate(np.concatenate(([UNREACHED], losses[:-1])))
         steps = np.maximum.accumulate(np.where(losses < least_before, each, -1))
         return np.stack((needed + rows[steps], steps))
 
@@ -136,51 +137,6 @@ class EvictionCurve:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PriceWeights:
-    """How a price packs its criteria into one integer, the loss first, so that one comparison compares them
-    all.
-    """
-
-    loss: int
-    eviction: int
-    node: int
-    system: int
-
-    def price(self, item: EvictionJob, method: Method) -> int:
-        """The price of the item leaving by `method`."""
-        price = self.eviction * (1 + item.past_evictions) + self.node * item.node_count
-        if method is Method.SYSTEM:
-            price += self.system
-        return price + self.loss * item.cost_node_s(method)
-
-
-def _weigh(items: Sequence[EvictionJob], rows: int) -> PriceWeights:
-    """Weights with which no criterion overflows into the one before it.
-
-    No cell is reached by more items than it has nodes, and no cell exceeds the last row by more than one
-    item. (A malleable item frees more nodes than the rows count.) If 62 bits do not hold all criteria, as on
-    a very large cluster, the last ones are replaced by the order of the items.
-
-    Raises:
-        ValueError: not even the losses fit.
-    """
-    losses = sum(item.loss_node_s + item.setup_node_s + item.saving_node_s for item in items)
-    evictions = sum(sorted((1 + item.past_evictions for item in items), reverse=True)[:rows])
-    nodes = sum(item.node_count for item in items)
-    if not any(item.spare_node_count for item in items):
-        nodes = min(nodes, rows + max((item.node_count for item in items), default=0))
-    for with_nodes, with_system in ((True, True), (True, False), (False, False)):
-        node = evictions + 1 if with_system else 1
-        eviction = node * (nodes + 1) if with_nodes else 1
-        loss = eviction * (evictions + 1)
-        if loss * (losses + 1) < _UNREACHED // 2:
-            return PriceWeights(
-                loss=loss, eviction=eviction, node=int(with_nodes) and node, system=int(with_system)
-            )
-    raise ValueError(f"losses of {losses} node-seconds in all are beyond what can be weighed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgrammeItems:
     """What the programme chooses among, to free a number of nodes."""
 
@@ -195,20 +151,29 @@ class ProgrammeItems:
     weights: PriceWeights
 
     @classmethod
-    def of(cls, items: Sequence[EvictionJob], node_count_needed: int | None) -> "ProgrammeItems":
+    def of(
+        cls, items: Sequence[EvictionJob], node_count_needed: int | None, steps: int, step_s: float
+    ) -> "ProgrammeItems":
         """The items in order.
+
+        Args:
+            items: the jobs that may leave.
+            node_count_needed: the number of nodes. None: all nodes of all items.
+            steps: the last deadline in steps.
+            step_s: the resolution of time.
 
         Raises:
             ValueError: losses beyond 62 bits.
         """
         useful = [item for item in items if item.extra_node_count]
-        ordered = tuple(sorted(useful, key=lambda item: (item.extra_node_count, item.job_ids)))
+        useful.sort(key=attrgetter("job_ids"))  # mostly they are in this order already
+        ordered = tuple(sorted(useful, key=attrgetter("extra_node_count")))
         givers = tuple(item for item in items if item.spare_node_count)
         total, spare = sum(item.extra_node_count for item in ordered), _spare_nodes(givers)
         needed = total + spare if node_count_needed is None else node_count_needed
         lacking = max(0, needed - spare)
-        weights = _weigh(ordered, min(lacking, total))
-        ordered = worth_trying(ordered, lacking, weights.price)
+        weights = PriceWeights.of(ordered, min(lacking, total))
+        ordered = worth_trying(ordered, lacking, weights, steps, step_s)
         return cls(ordered=ordered, givers=givers, needed=needed, extra_node_count=total, weights=weights)
 
     @property
@@ -279,9 +244,14 @@ def solve(
     """
     if not step_s > 0.0:
         raise ValueError(f"step_s is {step_s!r}; accepted: a positive number of seconds")
-    chosen_from = ProgrammeItems.of(items, node_count_needed)
-    rows = min(chosen_from.lacking, chosen_from.extra_node_count)
     steps = math.floor(horizon_s / step_s) if horizon_s >= 0.0 else -1
+    chosen_from = ProgrammeItems.of(items, node_count_needed, steps, step_s)
+    return solve_items(chosen_from, steps, step_s)
+
+
+def solve_items(chosen_from: ProgrammeItems, steps: int, step_s: float) -> EvictionCurve:
+    """The same for items that are in order already, and `steps` deadlines."""
+    rows = min(chosen_from.lacking, chosen_from.extra_node_count)
     best, choice, origin = _tables(chosen_from, rows, steps, step_s)
     return EvictionCurve(
         items=chosen_from,
@@ -298,7 +268,7 @@ def _tables(
     items: ProgrammeItems, rows: int, steps: int, step_s: float
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int32]]:
     """The main loop of Algorithm 1 over the items: best prices, choices and origins (see `EvictionCurve`)."""
-    best = np.full((rows + 1, steps + 1), _UNREACHED, dtype=np.int64)
+    best = np.full((rows + 1, steps + 1), UNREACHED, dtype=np.int64)
     best[0, :1] = 0
     choice = np.zeros((len(items.ordered), rows + 1, steps + 1), dtype=np.uint8)
     origin = np.zeros((len(items.ordered), steps + 1), dtype=np.int32)
@@ -315,14 +285,6 @@ def _tables(
         reach_row = min(rows, reach_row + item.extra_node_count)
         reach_step += max(duration for duration in durations if duration is not None)
     return best, choice, origin
-
-
-def duration_steps(item: EvictionJob, method: Method, step_s: float) -> int | None:
-    """The duration of leaving by `method` in whole steps, rounded up. None: the item cannot leave in this
-    way.
-    """
-    duration_s = item.turn_s(method)
-    return None if duration_s is None else math.ceil(duration_s / step_s)
 
 
 def _relax(

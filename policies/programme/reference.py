@@ -18,8 +18,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from makeway.policies.model import Method
-from makeway.policies.programme.items import METHODS, Departure, EvictionJob
-from makeway.policies.programme.knapsack import EvictionPlan, duration_steps, make_plan
+from makeway.policies.programme.items import METHODS, Departure, EvictionJob, duration_steps
+from makeway.policies.programme.knapsack import EvictionPlan, make_plan
 
 
 def greedy(
