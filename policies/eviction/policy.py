@@ -58,7 +58,7 @@ from makeway.policies.programme.group_departures import (
 )
 from makeway.policies.programme.items import EvictionJob, eviction_job
 from makeway.policies.programme.knapsack import EvictionPlan
-from makeway.policies.programme.leaving import Turn, as_chosen, at_once_s, in_turn_s, turn
+from makeway.policies.programme.leaving import Turn, as_chosen, at_once_s, behind, in_turn_s, turn
 from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
 
 CELLS = 50_000_000
@@ -237,7 +237,7 @@ def _considered(
         return None
 
     def priced(group: VictimGroup) -> EvictionJob:
-        plain = as_chosen(request, item_of(group, config, request.backlog.left_s))
+        plain = as_chosen(request, item_of(group, config))
         plain = replace(plain, loss_node_s=group.loss_node_s) if by_loss else plain
         return plain if pricing is None else pricing(plain, group)
 
@@ -246,16 +246,19 @@ def _considered(
         pricing,
         by_loss,
         frozenset(request.methods.items()),
-        request.backlog.left_s,
     )
+    ahead_s = request.backlog.left_s
     known = memo.for_each(("item", key), priced)
+    later = memo.for_each(("later", key, ahead_s), partial(behind, ahead_s=ahead_s))
     candidate = memo.for_each(("offer", config.shrink), partial(offer, shrink=config.shrink))
 
     def item(group: VictimGroup) -> EvictionJob:
-        return ending_by_itself(known(group), group, ending, request.cluster.now_s)
+        found = known(group)
+        found = later(found, group) if ahead_s and found.application_s is not None else found
+        return ending_by_itself(found, group, ending, request.cluster.now_s) if ending else found
 
     return memo.once(
-        ("considered", Same(groups), frozenset(ending.items()), key),
+        ("considered", Same(groups), frozenset(ending.items()), key, ahead_s),
         lambda: Considered.of(groups, ending, item, candidate, priced=pricing is not None),
     )
 
@@ -370,10 +373,7 @@ def item_of(group: VictimGroup, config: EvictionConfig, ahead_s: float = 0.0) ->
     `ahead_s`: how long the file system writes for others first. The wait for a regular checkpoint passes
     meanwhile.
     """
-    item = eviction_job(group)
-    if item.application_s is not None and ahead_s:
-        own_s = wait_s(group.jobs[0], item.application_s)
-        item = replace(item, application_s=max(0.0, own_s - ahead_s) + (item.application_s - own_s))
+    item = behind(eviction_job(group), group, ahead_s)
     spare = len(spare_nodes(group)) if config.shrink else 0
     if config.checkpoints == "serial" or len(group.jobs) != 1:
         return replace(item, spare_node_count=spare) if spare else item

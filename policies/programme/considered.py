@@ -66,7 +66,9 @@ class Considered:
         than the loss.
         """
         # A protected job may end by itself: its nodes serve, but nothing is done to it.
-        able = tuple(group for group in groups if not group.protected_by or ends_by_itself(group, ending))
+        able = tuple(
+            group for group in groups if not group.protected_by or (ending and ends_by_itself(group, ending))
+        )
         items = tuple(item(group) for group in able)
         prices = {one.job_ids: one for one in items} if priced else {}
         return cls(
@@ -116,6 +118,8 @@ def _beside(
     """See `Considered.beside`. Jobs that end by themselves are in time."""
     found: list[tuple[float, int, Method]] = []
     for index, (group, item) in enumerate(zip(able, items, strict=True)):
+        if group.application_s is None and group.system_s is None:
+            continue
         if item.alone and not ends_by_itself(group, ending):
             durations_s = ((Method.APPLICATION, group.application_s), (Method.SYSTEM, group.system_s))
             found.extend(

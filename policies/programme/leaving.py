@@ -17,8 +17,10 @@ Differs from the paper:
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from makeway.policies.common.losses import wait_s
 from makeway.policies.common.proposals import eviction_actions
 from makeway.policies.common.requests import Request
+from makeway.policies.common.victims import VictimGroup
 from makeway.policies.model import Acknowledgement, Action, Job, Method
 from makeway.policies.programme.items import EvictionJob
 
@@ -78,6 +80,18 @@ def turn(request: Request, *, saved_s: float, latest_s: float, leave_s: float, i
     saved_by_s = (now_s + ahead_s if begin_s is None else begin_s) + saved_s
     kill_s = min(latest_s, max(saved_by_s, latest_s - leave_s))
     return Turn(begin_s=begin_s, saved_by_s=saved_by_s, latest_s=latest_s, kill_s=kill_s)
+
+
+def behind(item: EvictionJob, group: VictimGroup, ahead_s: float) -> EvictionJob:
+    """The item if the file system writes for others first, for so long. The wait for a regular checkpoint
+    passes meanwhile.
+    """
+    if item.application_s is None or not ahead_s:
+        return item
+    own_s = wait_s(group.jobs[0], item.application_s)
+    application_s = max(0.0, own_s - ahead_s) + (item.application_s - own_s)
+    awaited_s = wait_s(group.jobs[0], application_s) if item.application_wait_s else 0.0
+    return replace(item, application_s=application_s, application_wait_s=awaited_s)
 
 
 def as_chosen(request: Request, item: EvictionJob) -> EvictionJob:
