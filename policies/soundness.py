@@ -134,7 +134,15 @@ def _are_plain(kind: type[Any], values: list[Any]) -> bool:
         return False
     if kind is str:
         return "".join(values).isascii()
-    return kind not in (float, int) or all(map(_is_finite, values))
+    return kind not in (float, int) or _are_finite(values)
+
+
+def _are_finite(numbers: list[Any]) -> bool:
+    """Whether all of the numbers are finite."""
+    try:
+        return all(map(math.isfinite, numbers))
+    except OverflowError:
+        return False
 
 
 def _is_finite(number: float) -> bool:

@@ -272,7 +272,11 @@ class Commitments:
         if found is None:
             sets, by_s = self.cluster.node_sets(), dict[float, int]()
             if demand is None and not self.cluster.shared_nodes():
-                for job, release in self._leaving():
+                jobs = self.cluster.jobs_by_id()
+                for job_id, release in self.releases.items():
+                    job = jobs.get(job_id)
+                    if job is None:
+                        continue
                     nodes = sets.of(job.nodes) & ~sets.of(release.kept_nodes) & sets.up
                     by_s[release.by_s] = by_s.get(release.by_s, 0) | nodes
             else:

@@ -23,6 +23,8 @@ from makeway.policies.model import Job, Method
 from makeway.policies.programme.items import EvictionJob
 from makeway.policies.safety.prices import loss_node_s
 
+_REGULAR = frozenset({Method.APPLICATION})
+_BOTH = frozenset({Method.APPLICATION, Method.SYSTEM})
 Price = Callable[[Job, Method, float], int]
 """What it counts as that a job leaves in one way at an instant, in node-seconds."""
 
@@ -64,7 +66,6 @@ def priced(
     requested = sum(price(job, Method.SYSTEM, now_s) for job in group.jobs)
     killed = sum(price(job, Method.KILL, now_s) for job in group.jobs)
     complete_in_time = _in_time(group.application_s, within_s) is not None
-    alone = frozenset({Method.APPLICATION, Method.SYSTEM} if parallel else {Method.APPLICATION})
     return replace(
         item,
         setup_node_s=regular,
@@ -73,7 +74,7 @@ def priced(
         application_s=item.application_s if complete_in_time else None,
         system_s=_in_time(item.system_s, within_s),
         application_wait_s=0.0,
-        alone=alone,
+        alone=_BOTH if parallel else _REGULAR,
     )
 
 

@@ -165,11 +165,13 @@ class ProgrammeItems:
         Raises:
             ValueError: losses beyond 62 bits.
         """
-        useful = [item for item in items if item.extra_node_count]
+        givers = tuple(filter(attrgetter("spare_node_count"), items))
+        useful = [item for item in items if item.extra_node_count] if givers else list(items)
         useful.sort(key=attrgetter("job_ids"))  # mostly they are in this order already
-        ordered = tuple(sorted(useful, key=attrgetter("extra_node_count")))
-        givers = tuple(item for item in items if item.spare_node_count)
-        total, spare = sum(item.extra_node_count for item in ordered), _spare_nodes(givers)
+        useful.sort(key=attrgetter("extra_node_count"))
+        ordered = tuple(useful)
+        total = sum(map(attrgetter("node_count"), ordered)) - _spare_nodes(ordered)
+        spare = _spare_nodes(givers)
         needed = total + spare if node_count_needed is None else node_count_needed
         lacking = max(0, needed - spare)
         weights = PriceWeights.of(ordered, min(lacking, total))
@@ -209,7 +211,7 @@ class ProgrammeItems:
 
 
 def _spare_nodes(items: Sequence[EvictionJob]) -> int:
-    return sum(item.spare_node_count for item in items)
+    return sum(map(attrgetter("spare_node_count"), items))
 
 
 def make_plan(departures: Sequence[Departure], checkpoint_steps: int, step_s: float) -> EvictionPlan:

@@ -10,12 +10,15 @@ Differs from the paper:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import nlargest
+from operator import attrgetter
 
 from makeway.policies.model import Method
 from makeway.policies.programme.items import EvictionJob
 
 UNREACHED = 1 << 62
 """More than any price."""
+_LOSSES = ("loss_node_s", "setup_node_s", "saving_node_s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +50,12 @@ class PriceWeights:
         Raises:
             ValueError: not even the losses fit.
         """
-        losses = sum(item.loss_node_s + item.setup_node_s + item.saving_node_s for item in items)
-        evictions = sum(sorted((1 + item.past_evictions for item in items), reverse=True)[:rows])
-        nodes = sum(item.node_count for item in items)
-        if not any(item.spare_node_count for item in items):
-            nodes = min(nodes, rows + max((item.node_count for item in items), default=0))
+        losses = sum(sum(map(attrgetter(part), items)) for part in _LOSSES)
+        evictions = min(rows, len(items)) + sum(nlargest(rows, map(attrgetter("past_evictions"), items)))
+        node_counts = [item.node_count for item in items]
+        nodes = sum(node_counts)
+        if not any(map(attrgetter("spare_node_count"), items)):
+            nodes = min(nodes, rows + max(node_counts, default=0))
         for with_nodes, with_system in ((True, True), (True, False), (False, False)):
             node = evictions + 1 if with_system else 1
             eviction = node * (nodes + 1) if with_nodes else 1

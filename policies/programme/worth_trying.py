@@ -12,6 +12,7 @@ Differs from the paper:
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import groupby
 from operator import attrgetter
 
@@ -122,10 +123,17 @@ def _ways(
     system = own + weights.system + weights.loss * np.array(saving, dtype=np.int64)
     price = np.stack((own, system, own + weights.loss * np.array(loss, dtype=np.int64)), axis=1)
     turns = [
-        np.where([method in one for one in alone], duration_s * 0.0, np.ceil(duration_s / step_s))
+        np.where(_have(alone, method), duration_s * 0.0, np.ceil(duration_s / step_s))
         for method, duration_s in (
             (Method.APPLICATION, np.array(application_s, dtype=np.float64)),
             (Method.SYSTEM, np.array(system_s, dtype=np.float64)),
         )
     ]
     return price, np.stack((*turns, np.zeros(len(items))), axis=1)
+
+
+def _have(alone: Sequence[AbstractSet[Method]], method: Method) -> NDArray[np.bool_]:
+    """In which of the sets a way to leave is. Mostly all are the same."""
+    if len({*map(id, alone)}) == 1:
+        return np.full(len(alone), method in alone[0])
+    return np.array([method in one for one in alone])
