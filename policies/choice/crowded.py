@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from makeway.policies.choice.covers import Covers
-from makeway.policies.choice.table import ChoiceTable, Integers
+from makeway.policies.choice.table import ChoiceTable, Integers, Reals
 
 
 def with_good_covers(
@@ -61,7 +61,7 @@ def least_fractional(table: ChoiceTable, nodes: Integers, prices: Integers) -> I
     for resource in range(table.need.shape[1]):
         gives = table.gives[places, resource].astype(np.float64)
         rate = price / np.maximum(gives, 1e-9)
-        order = np.lexsort((rate, row))  # the rows stay where they are
+        order = _in_rows(rate, counts, first)
         given, cost = gives[order], price[order]
         before = np.cumsum(given) - given
         before -= np.repeat(before[first], counts)
@@ -69,3 +69,23 @@ def least_fractional(table: ChoiceTable, nodes: Integers, prices: Integers) -> I
         value = np.add.reduceat(taken / np.maximum(given, 1e-9) * cost, first)
         least = np.maximum(least, value)
     return np.floor(least * (1.0 - 1e-9)).astype(np.int64)
+
+
+def _in_rows(values: Reals, counts: Integers, first: Integers) -> Integers:
+    """The order of values that are in rows: within each row the least first, of equal ones the first.
+
+    Short rows of about the same length are sorted side by side, as by `lexsort` in a fraction of its time.
+
+    Args:
+        values: finite numbers, one row after another.
+        counts: how many each row has.
+        first: where each row begins.
+    """
+    width = int(counts.max(initial=0))
+    if width * len(counts) > 2 * len(values):
+        return np.lexsort((values, np.repeat(np.arange(len(counts)), counts)))
+    there = np.arange(width) < counts[:, None]
+    rows = np.full(there.shape, np.inf)
+    rows[there] = values
+    order: Integers = (np.argsort(rows, axis=1, kind="stable") + first[:, None])[there]
+    return order

@@ -109,6 +109,8 @@ def price_jobs(table: ChoiceTable, node_count: int, budget_steps: int) -> Pricin
 
 def _two_ways(job: Occupant, budget_steps: int) -> tuple[WayToLeave, WayToLeave | None]:
     """The best way without serial steps, and the way with them if it is better and fits."""
+    if len(job.ways) == 1:  # that uses none
+        return job.ways[0], None
     plain: WayToLeave | None = None
     serial: WayToLeave | None = None
     for way in job.ways:

@@ -21,7 +21,7 @@ from makeway.policies.common.requests import Proposal, Request
 from makeway.policies.common.urgent_jobs import Guide, UrgentJob
 from makeway.policies.common.victims import COMMITTED, VictimGroup
 from makeway.policies.common.waiting import postponement
-from makeway.policies.model import Cluster, OperationKind, Reserve, changed
+from makeway.policies.model import Cluster, OperationKind, Reserve, changed, unchosen
 from makeway.policies.safety.prices import HOUR_S
 
 Serve = Callable[[Commitments, UrgentJob], Proposal]
@@ -323,7 +323,7 @@ def _waiting(urgent: UrgentJob, proposal: Proposal, again_s: float, cluster: Clu
         rationale=replace(
             why,
             summary=f"No job leaves as long as another component waits for jobs to end. Else: {why.summary}",
-            candidates=tuple(replace(one, chosen=False) for one in why.candidates),
+            candidates=unchosen(why.candidates),
             loss_node_s=0,
             postponed=postponement(proposal, cluster, again_s),
         ),

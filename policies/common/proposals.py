@@ -50,6 +50,7 @@ from makeway.policies.model import (
     Release,
     Reserve,
     changed,
+    unchosen,
 )
 from makeway.policies.safety.prices import killed_node_s, price_refusal
 
@@ -275,7 +276,7 @@ def affordable(request: Request, given: Proposal, commitments: Commitments) -> P
     )
     if refusal is None:
         return given
-    candidates = tuple(changed(one, chosen=False) for one in given.rationale.candidates)
+    candidates = unchosen(given.rationale.candidates)
     why = f"{needed(request)}: {refusal[1]}. No job is evicted."
     return no_room(request, why, candidates)
 

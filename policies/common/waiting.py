@@ -47,6 +47,7 @@ from makeway.policies.model import (
     Requeue,
     Reserve,
     Shrink,
+    unchosen,
 )
 
 _MOST_GROWTH = 2
@@ -283,7 +284,7 @@ def hold_only(request: Request, best: Proposal, until_s: float, last_s: float) -
             best.rationale,
             summary=f"No job is killed for {wait_s:.0f} s, in which there may be room without that. "
             f"Else: {best.rationale.summary}",
-            candidates=tuple(replace(candidate, chosen=False) for candidate in best.rationale.candidates),
+            candidates=unchosen(best.rationale.candidates),
             loss_node_s=0,
             ready_s=last_s,
             postponed=postponement(best, request.cluster, until_s),

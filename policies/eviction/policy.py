@@ -141,8 +141,10 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
             jointly=None if config.checkpoints == "concurrent" else partial(jointly, rules=rules),
         )
 
+    memo = Memo()
+
     def room(request: Request, ending: Releases) -> Proposal:
-        return _allowed_room(request, config, ending)
+        return _allowed_room(request, config, ending, memo)
 
     if config.kills == "late":
         waiting = Waiting(margin_s=config.margin_s, leave_s=config.leave_s, step_s=config.step_s)
@@ -155,14 +157,14 @@ def decide(cluster: Cluster, config: EvictionConfig) -> Decision:
     return decided(lambda request: room(request, {}))
 
 
-def _allowed_room(request: Request, config: EvictionConfig, ending: Releases) -> Proposal:
+def _allowed_room(request: Request, config: EvictionConfig, ending: Releases, memo: Memo) -> Proposal:
     """What `make_room` proposes. If a limit on lost work refuses that and past evictions have raised prices:
     the set that loses least, if no limit refuses it.
     """
-    given = make_room(request, config, ending)
+    given = make_room(request, config, ending, memo=memo)
     if loss_refusal(request, given) is None or not any(job.past_evictions for job in request.cluster.jobs):
         return given
-    least = make_room(request, config, ending, by_loss=True)
+    least = make_room(request, config, ending, by_loss=True, memo=memo)
     return least if makes_room(least) and loss_refusal(request, least) is None else given
 
 
@@ -206,6 +208,7 @@ def make_room(
             step_s=config.step_s,
             ending=ending,
             price=loss_node_s if by_loss else price_node_s,
+            memo=memo,
         )
     return _make_room_on_whole_nodes(request, considered, config, ending, latest_s, memo)
 

@@ -15,6 +15,7 @@ Differs from the paper:
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from makeway.policies.choice.alternatives import with_alternatives
@@ -33,7 +34,7 @@ from makeway.policies.common.proposals import hold, no_room
 from makeway.policies.common.requests import Proposal, Request, candidates_of, node_text, rationale, wanted
 from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.common.victims import SharedCandidates
-from makeway.policies.model import Candidate, Job, Method
+from makeway.policies.model import Candidate, Job, Memo, Method, Same, changed
 from makeway.policies.programme.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
 
@@ -46,6 +47,7 @@ def make_room_on_shared_nodes(
     step_s: float,
     ending: Mapping[str, NodeRelease] = MappingProxyType({}),
     price: Callable[[Job, float], int] = price_node_s,
+    memo: Memo | None = None,
 ) -> Proposal:
     """The choice of least loss for one request that free nodes do not serve.
 
@@ -56,13 +58,23 @@ def make_room_on_shared_nodes(
         step_s: the resolution of time: durations are rounded up to it.
         ending: jobs that leave by themselves in time, by id.
         price: what a kill of a job counts as at an instant, in node-seconds.
+        memo: what the same decision has worked out already. None: nothing.
     """
-    within_s = latest_s - request.cluster.now_s
+    memo, cluster = Memo() if memo is None else memo, request.cluster
+    within_s = latest_s - cluster.now_s
     candidates = candidates_of(request, latest_s, ending)
-    occupants = tuple(
-        _occupant(job, request, candidates, price(job, request.cluster.now_s), within_s, step_s)
-        for job in candidates.jobs
+    by_steps = serial_budget(within_s, step_s)
+    chosen = frozenset(request.methods.items())
+    occupant = memo.for_each(
+        ("occupant", cluster.now_s, Same(cluster.nodes), by_steps, step_s, price, chosen),
+        lambda job, stays: _occupant(job, request, () if stays else ways(job)),
     )
+
+    def ways(job: Job) -> tuple[WayToLeave, ...]:
+        lost = price(job, cluster.now_s)
+        return shared_ways(job, lost, cluster.now_s, within_s=within_s, step_s=step_s)
+
+    occupants = tuple(occupant(job, job.job_id in candidates.protected_by) for job in candidates.jobs)
     plain = ChoiceInstance(
         free=candidates.room,
         demand=request.urgent.job.demand,
@@ -83,20 +95,15 @@ def make_room_on_shared_nodes(
             f"{wanted(request)} is needed; no choice among {able} {'job' if able == 1 else 'jobs'} on "
             f"{node_text(len(candidates.room))} makes room within {within_s:.0f} s."
         )
-        return no_room(request, text, _priced(request, candidates, None))
+        return no_room(request, text, _priced(request, candidates, None, memo))
     saved_s = _saved_steps(choice) * step_s
     when = turn(request, saved_s=saved_s, latest_s=latest_s, leave_s=leave_s, in_turn=in_turn)
-    return _evict(request, candidates, choice, when)
+    return _evict(request, candidates, choice, when, memo)
 
 
-def _occupant(
-    job: Job, request: Request, candidates: SharedCandidates, price: int, within_s: float, step_s: float
-) -> Occupant:
-    """A job as the choice sees it. `price`: what a kill counts as, in node-seconds."""
+def _occupant(job: Job, request: Request, ways: tuple[WayToLeave, ...]) -> Occupant:
+    """A job as the choice sees it, which can leave in these ways."""
     held = held_on(job, request.cluster)
-    ways: tuple[WayToLeave, ...] = ()
-    if job.job_id not in candidates.protected_by:
-        ways = shared_ways(job, price, request.cluster.now_s, within_s=within_s, step_s=step_s)
     chosen = request.methods.get(job.job_id)
     if chosen is not None:  # a joint choice lets it leave in this way, or be killed
         ways = tuple(way for way in ways if way.method in {chosen, Method.KILL})
@@ -116,7 +123,9 @@ def shared_ways(
     )
 
 
-def _evict(request: Request, candidates: SharedCandidates, choice: Choice, when: Turn) -> Proposal:
+def _evict(
+    request: Request, candidates: SharedCandidates, choice: Choice, when: Turn, memo: Memo
+) -> Proposal:
     """The hold, and the evictions of the choice. `when`: when its checkpoints are written."""
     now_s = request.cluster.now_s
     jobs = {job.job_id: job for job in candidates.jobs}
@@ -141,7 +150,7 @@ def _evict(request: Request, candidates: SharedCandidates, choice: Choice, when:
         rationale=rationale(
             request,
             text,
-            candidates=_priced(request, candidates, choice),
+            candidates=_priced(request, candidates, choice, memo),
             loss_node_s=lost_node_s,
             ready_s=max(request.releasing_s, when.saved_by_s),
         ),
@@ -154,27 +163,39 @@ def _saved_steps(choice: Choice) -> int:
     return max(choice.serial_steps, *awaited, 0)
 
 
-def _priced(request: Request, candidates: SharedCandidates, choice: Choice | None) -> tuple[Candidate, ...]:
+def _priced(
+    request: Request, candidates: SharedCandidates, choice: Choice | None, memo: Memo
+) -> tuple[Candidate, ...]:
     """Every job with the price of each way to leave; a job that may not be evicted, with the reason."""
     now_s = request.cluster.now_s
     chosen = {} if choice is None else {one.occupant.job_id: one.way.method for one in choice.leaving}
+    offer = memo.for_each(("shared offer", now_s), partial(_offer, now_s=now_s))
     found: list[Candidate] = []
     for job in candidates.jobs:
-        ways: tuple[tuple[Method, int, float | None], ...] = (
-            (Method.KILL, loss_node_s(job, now_s), 0.0),
-            (Method.APPLICATION, 0, application_s(job, now_s)),
-            (Method.SYSTEM, 0, system_s(job)),
-        )
-        for method, lost_node_s, delay_s in () if job.job_id in candidates.protected_by else ways:
-            if delay_s is not None:
-                found.append(
-                    Candidate(
-                        job_ids=(job.job_id,),
-                        method=method,
-                        node_count=candidates.node_count(job),
-                        loss_node_s=lost_node_s,
-                        delay_s=delay_s,
-                        chosen=chosen.get(job.job_id) is method,
-                    )
-                )
+        if job.job_id in candidates.protected_by:
+            continue
+        offered, method = offer(job, candidates.node_count(job)), chosen.get(job.job_id)
+        if method is not None:
+            offered = tuple(changed(one, chosen=True) if one.method is method else one for one in offered)
+        found += offered
     return (*found, *candidates.protected())
+
+
+def _offer(job: Job, node_count: int, now_s: float) -> tuple[Candidate, ...]:
+    """A job on so many of the nodes with the price of each way to leave; none of them is chosen."""
+    ways: tuple[tuple[Method, int, float | None], ...] = (
+        (Method.KILL, loss_node_s(job, now_s), 0.0),
+        (Method.APPLICATION, 0, application_s(job, now_s)),
+        (Method.SYSTEM, 0, system_s(job)),
+    )
+    return tuple(
+        Candidate(
+            job_ids=(job.job_id,),
+            method=method,
+            node_count=node_count,
+            loss_node_s=lost_node_s,
+            delay_s=delay_s,
+        )
+        for method, lost_node_s, delay_s in ways
+        if delay_s is not None
+    )

@@ -58,7 +58,7 @@ from makeway.policies.least_price.joint import decide_together
 from makeway.policies.least_price.prices import lost_node_s
 from makeway.policies.least_price.rooms import Rooms
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import Cluster, Decision, Memo, OperationKind
+from makeway.policies.model import Cluster, Decision, Memo, OperationKind, unchosen
 from makeway.policies.safety.prices import hours_text, killed_node_s
 
 
@@ -333,7 +333,7 @@ class _Pricing:
     def _wait(self, request: Request, given: Proposal, until_s: float) -> Proposal:
         """The front of the queue until `until_s`. What is held for a job that was announced stays held."""
         text = self._why_it_waits(given, until_s)
-        candidates = tuple(replace(one, chosen=False) for one in given.rationale.candidates)
+        candidates = unchosen(given.rationale.candidates)
         operation = request.urgent.operation
         if operation is not None and operation.kind is OperationKind.ARRIVAL:
             return Proposal(rationale=rationale(request, text, candidates=candidates), again_s=until_s)

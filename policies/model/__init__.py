@@ -40,6 +40,7 @@ from makeway.policies.model.decision import (
     LateDeparture,
     Postponement,
     Rationale,
+    unchosen,
 )
 from makeway.policies.model.entities import (
     ANOTHER_JOB,
@@ -182,6 +183,7 @@ __all__ = [
     "set_of_places",
     "taken_anew",
     "total",
+    "unchosen",
     "weighted_share",
     "without_numbers",
     "worked_node_s",

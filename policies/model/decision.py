@@ -1,8 +1,10 @@
 """What a policy returns: the actions that it wants, and why. Imported through `model`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from makeway.policies.model.actions import Action, Method
+from makeway.policies.model.changed import changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,11 @@ class Candidate:
     price_node_s: int | None = None
     """Node-seconds by which the policy compares the choices: lost work, repeated setups and checkpoints,
     raised by past evictions. None: it compares them by lost work."""
+
+
+def unchosen(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+    """The candidates, none of which is chosen. Mostly few are: the others are the same objects."""
+    return tuple(changed(one, chosen=False) if one.chosen else one for one in candidates)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
