@@ -10,8 +10,9 @@ from makeway.policies.model.entities import Node, NodeState
 _Element = TypeVar("_Element")
 _MOST_KEPT = 50_000
 _MOST_NAMES_KEPT = 32
-_FEW = 8
-"""The set of so few names is put together bit by bit: that does not look at the whole cluster."""
+_FEW, _FEW_OF = 8, 256
+"""The set of so few names, or of one in so many of the nodes, is put together bit by bit, without a look at
+the whole cluster."""
 _ONE = ord("1")
 
 
@@ -52,13 +53,24 @@ class NodeSets:
     """
 
     __slots__ = (
-        *("_further", "_index", "_kept", "_kept_among", "_kept_names", "_names", "_others", "_wake_after"),
+        *(
+            "_few",
+            "_further",
+            "_index",
+            "_kept",
+            "_kept_among",
+            "_kept_names",
+            "_names",
+            "_others",
+            "_wake_after",
+        ),
         *("asleep", "down", "drained", "silent", "sleeping_first", "up"),
     )
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self._names = tuple(dict.fromkeys(node.name for node in nodes))
         self._index = {name: index for index, name in enumerate(self._names)}
+        self._few = max(_FEW, len(self._names) // _FEW_OF)
         self._others: dict[int, str] = {}
         self._further = count(len(self._names))
         self._kept: dict[int, tuple[tuple[str, ...] | frozenset[str], int]] = {}
@@ -179,7 +191,7 @@ class NodeSets:
 
     def of_new(self, names: Collection[str]) -> int:
         """The set of names that were put together for this question: it is not kept."""
-        if len(names) <= _FEW:
+        if len(names) <= self._few:
             found = 0
             for name in names:
                 found |= 1 << self._place(name)
