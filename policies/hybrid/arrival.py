@@ -18,6 +18,7 @@ Differs from the paper:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from makeway.policies.common.proposals import eviction_actions, hold, no_room
@@ -36,15 +37,25 @@ from makeway.policies.common.victims import (
     SharedCandidates,
     VictimGroup,
     leavers,
+    remembered_groups,
     stays,
     take_until,
     take_until_room,
-    victim_groups,
 )
 from makeway.policies.contract import require_durations
 from makeway.policies.eviction.policy import EvictionConfig, make_room
 from makeway.policies.hybrid.overhead import PreemptionOverhead, preemption_overhead
-from makeway.policies.model import Action, Candidate, Job, JobKind, Method, Reserve, Resources
+from makeway.policies.model import (
+    Action,
+    Candidate,
+    Job,
+    JobKind,
+    Memo,
+    Method,
+    Reserve,
+    Resources,
+    changed,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,31 +100,39 @@ def _exact(config: HybridConfig, *, shrink: bool) -> EvictionConfig:
     )
 
 
-def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
+def _groups(request: Request, memo: Memo) -> tuple[VictimGroup, ...]:
+    """The jobs that hold nodes which would serve the request."""
+    return remembered_groups(
+        request.cluster,
+        request.urgent,
+        unusable=request.unusable,
+        excluded=request.excluded,
+        memo=memo,
+    )
+
+
+def preempt_at_arrival(request: Request, config: HybridConfig, memo: Memo) -> Proposal:
     """PAA (section III-B-2): preempt running jobs in ascending order of overhead until the request is
-    satisfied.
+    satisfied. `memo`: what the same decision has worked out already.
     """
     if config.victims == "exact":
-        return make_room(request, _exact(config, shrink=False))
+        return make_room(request, _exact(config, shrink=False), memo=memo)
     demand = request.urgent.job.demand
     if demand is not None:
         return _preempt_on_shared_nodes(request, demand, config)
-    considered = victim_groups(
-        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
+    considered, now_s = _groups(request, memo), request.cluster.now_s
+    grace_s = min(config.warning_s, request.deadline_s - now_s)
+    preemption_of = memo.for_each(
+        ("preemption", now_s, grace_s), lambda group: _preemption(group, now_s, grace_s)
     )
-    grace_s = min(config.warning_s, request.deadline_s - request.cluster.now_s)
     ranked = sorted(
-        (
-            _preemption(group, request.cluster.now_s, grace_s)
-            for group in considered
-            if not group.protected_by
-        ),
+        (preemption_of(group) for group in considered if not group.protected_by),
         key=lambda preemption: (preemption.overhead.ranked_node_s, preemption.group.job_ids),
     )
     chosen, freed = take_until(ranked, request.shortage, lambda preemption: preemption.group.nodes)
     if len(freed) < request.shortage:
         text = f"{needed(request)}; the preemptable jobs ({len(ranked)}) have {len(freed)} of them."
-        return no_room(request, text, _preemption_candidates(considered, ranked, [], grace_s))
+        return no_room(request, text, _preemption_candidates(considered, ranked, [], grace_s, memo))
     held = hold(request, tuple(freed))
     leaving = [
         (job, way_out(job, grace_s)) for preemption in chosen for job in leavers(preemption.group, held)
@@ -123,7 +142,7 @@ def preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
         held,
         leaving,
         grace_s,
-        _preemption_candidates(considered, ranked, chosen, grace_s),
+        _preemption_candidates(considered, ranked, chosen, grace_s, memo),
         by_price=any(preemption.overhead.is_raised for preemption in ranked),
     )
 
@@ -218,22 +237,28 @@ def _preemption_candidates(
     ranked: list[Preemption],
     chosen: list[Preemption],
     grace_s: float,
+    memo: Memo,
 ) -> tuple[Candidate, ...]:
     """The groups in the paper's order, then those that may not be preempted, with the reason."""
     taken = {preemption.group.job_ids for preemption in chosen}
+    candidate = memo.for_each(("preempted", grace_s), partial(_candidate, grace_s=grace_s))
     found = [
-        Candidate(
-            job_ids=preemption.group.job_ids,
-            method=max(preemption.methods, key=lambda method: method is Method.SYSTEM),
-            node_count=len(preemption.group.nodes),
-            loss_node_s=preemption.overhead.lost_node_s,
-            delay_s=grace_s if Method.SYSTEM in preemption.methods else 0.0,
-            chosen=preemption.group.job_ids in taken,
-            note=preemption.overhead.note,
-        )
-        for preemption in ranked
+        changed(candidate(one), chosen=True) if one.group.job_ids in taken else candidate(one)
+        for one in ranked
     ]
     return (*found, *(stays(group) for group in considered if group.protected_by))
+
+
+def _candidate(preemption: Preemption, grace_s: float) -> Candidate:
+    """A preemption that is not chosen."""
+    return Candidate(
+        job_ids=preemption.group.job_ids,
+        method=max(preemption.methods, key=lambda method: method is Method.SYSTEM),
+        node_count=len(preemption.group.nodes),
+        loss_node_s=preemption.overhead.lost_node_s,
+        delay_s=grace_s if Method.SYSTEM in preemption.methods else 0.0,
+        note=preemption.overhead.note,
+    )
 
 
 def _job_candidates(
@@ -261,19 +286,19 @@ def _job_candidates(
     return (*found, *considered.protected())
 
 
-def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig) -> Proposal:
-    """SPAA (section III-B-2): if shrinking malleable jobs supplies enough, shrink them evenly; else PAA."""
+def shrink_or_preempt_at_arrival(request: Request, config: HybridConfig, memo: Memo) -> Proposal:
+    """SPAA (section III-B-2): if shrinking malleable jobs supplies enough, shrink them evenly; else PAA.
+    `memo`: what the same decision has worked out already.
+    """
     if config.victims == "exact":
-        return make_room(request, _exact(config, shrink=True))
+        return make_room(request, _exact(config, shrink=True), memo=memo)
     if request.urgent.job.demand is not None:
-        return preempt_at_arrival(request, config)
-    considered = victim_groups(
-        request.cluster, request.urgent, unusable=request.unusable, excluded=request.excluded
-    )
+        return preempt_at_arrival(request, config, memo)
+    considered = _groups(request, memo)
     supplies = _supplies(considered)
     supply = sum(len(spare) for _, spare in supplies.values())
     if supply < request.shortage:
-        proposal = preempt_at_arrival(request, config)
+        proposal = preempt_at_arrival(request, config, memo)
         supplied = f"Shrinking supplies {node_text(supply)} of {request.shortage}: too few."
         text = f"{supplied} {proposal.rationale.summary}"
         return replace(proposal, rationale=replace(proposal.rationale, summary=text))

@@ -19,9 +19,9 @@ from makeway.policies.contract import Policy
 from makeway.policies.hybrid.arrival import HybridConfig, preempt_at_arrival, shrink_or_preempt_at_arrival
 from makeway.policies.hybrid.held_backfill import evict_guests, lend_held
 from makeway.policies.hybrid.notice import Collect, collect_each, collect_released, prepare
-from makeway.policies.model import Cluster, Decision
+from makeway.policies.model import Cluster, Decision, Memo
 
-Arrival = Callable[[Request, HybridConfig], Proposal]
+Arrival = Callable[[Request, HybridConfig, Memo], Proposal]
 """What is done when an on-demand job has arrived and its free and held nodes are too few."""
 
 HANDOVER_S = 90.0
@@ -36,10 +36,11 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
     """
 
     def decide(cluster: Cluster, config: HybridConfig) -> Decision:
+        memo = Memo()
         served = decide_each(
             cluster,
             name,
-            lambda request: _while_on_time(request, config, arrival),
+            lambda request: _while_on_time(request, config, arrival, memo),
             start_within_s=config.start_within_s,
             hold_slack_s=config.hold_slack_s,
             evict_guests=lambda request: evict_guests(request, config),
@@ -60,14 +61,14 @@ def _mechanism(name: str, summary: str, collect: Collect | None, arrival: Arriva
     )
 
 
-def _while_on_time(request: Request, config: HybridConfig, arrival: Arrival) -> Proposal:
+def _while_on_time(request: Request, config: HybridConfig, arrival: Arrival, memo: Memo) -> Proposal:
     """What is proposed at the arrival; after the deadline, that the job waits."""
     if request.late:
         return no_room(
             request,
             f"{needed(request)} and the deadline has passed: no job is evicted.",
         )
-    return arrival(request, config)
+    return arrival(request, config, memo)
 
 
 N_PAA = _mechanism(
