@@ -44,11 +44,20 @@ from makeway.policies.common.urgent_jobs import (
     keeping_until,
     urgent_jobs,
 )
-from makeway.policies.common.victims import VictimGroup, leavers, stays, victim_groups
+from makeway.policies.common.victims import VictimGroup, leavers, remembered_groups, stays
 from makeway.policies.contract import Policy
-from makeway.policies.model import Action, Candidate, Cluster, Decision, Job, Method, NodeSet, Placement
-from makeway.policies.programme.fixing import best_plans
-from makeway.policies.programme.items import EvictionJob
+from makeway.policies.model import (
+    Action,
+    Candidate,
+    Cluster,
+    Decision,
+    Job,
+    Memo,
+    Method,
+    NodeSet,
+    Placement,
+    changed,
+)
 from makeway.policies.safety.prices import loss_node_s
 from makeway.policies.wcjs.cost import (
     WcjsConfig,
@@ -58,17 +67,16 @@ from makeway.policies.wcjs.cost import (
     just_in_time_s,
     price_note,
 )
+from makeway.policies.wcjs.offers import Offer, PricedGroup, offer_of
 
 SHOWN = 12
 """How many placements the rationale lists: the cheapest of those that could be cleared."""
-_PARTS = 1_000_000
-"""To choose a set of jobs, costs become whole parts of their sum: fine enough, and no sum overflows."""
 
 
 def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
     """Serve the urgent jobs of high priority, the highest slowdown first (Algorithm 1)."""
     now_s = cluster.now_s
-    commitments = Commitments(cluster=cluster)
+    commitments, memo = Commitments(cluster=cluster), Memo()
     proposals: list[Proposal] = []
     later_s: list[float] = []
     urgents = sorted(
@@ -80,7 +88,7 @@ def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
         if urgent.operation is None and now_s < due_s:
             later_s += [due_s] if math.isfinite(due_s) else []
             continue
-        proposal = _PlacementSearch.begin(commitments, urgent, due_s, config).proposal()
+        proposal = _PlacementSearch.begin(commitments, urgent, due_s, config, memo).proposal()
         commitments.add(proposal.actions)
         proposals.append(proposal)
     return Decision(
@@ -95,36 +103,14 @@ def decide(cluster: Cluster, config: WcjsConfig) -> Decision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _PricedGroup:
-    """A victim group, why it is not preempted (empty: it may be), and the cost of its preemption."""
-
-    group: VictimGroup
-    protected_by: str
-    cost: float
-
-
-_Part = tuple[_PricedGroup, tuple[str, ...]]
-"""A group that may leave, and the nodes of a placement that it frees."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Offer:
-    """A placement that some jobs have to leave, with their total cost."""
-
-    placement: Placement
-    leaving: tuple[VictimGroup, ...]
-    freed: tuple[str, ...]
-    """The nodes of the placement that come free."""
-    cost: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _PlacementSearch:
     """The search for the best placement for one request."""
 
     commitments: Commitments
     urgent: UrgentJob
     config: WcjsConfig
+    memo: Memo
+    """What the same decision has worked out already."""
     deadline_s: float
     duration_s: float
     unusable: NodeSet
@@ -135,7 +121,7 @@ class _PlacementSearch:
 
     @classmethod
     def begin(
-        cls, commitments: Commitments, urgent: UrgentJob, due_s: float, config: WcjsConfig
+        cls, commitments: Commitments, urgent: UrgentJob, due_s: float, config: WcjsConfig, memo: Memo
     ) -> "_PlacementSearch":
         """The search for an urgent job, with what does not depend on the placement."""
         cluster, job = commitments.cluster, urgent.job
@@ -162,6 +148,7 @@ class _PlacementSearch:
             commitments=commitments,
             urgent=urgent,
             config=config,
+            memo=memo,
             deadline_s=deadline_s,
             duration_s=duration_s,
             unusable=unusable,
@@ -189,7 +176,7 @@ class _PlacementSearch:
         if places[0].name == ANYWHERE:
             missing = node_count - len(self.free) - len(self.releasing)
             parts = [(priced, priced.group.nodes) for priced in priced_groups if not priced.protected_by]
-            offered = [_offer(places[0], missing, parts)]
+            offered = [offer_of(places[0], missing, parts)]
         else:
             sets = self.free.sets
             open_to = [(sets.of(one.group.nodes), one) for one in priced_groups if not one.protected_by]
@@ -234,21 +221,22 @@ class _PlacementSearch:
             unusable=self.unusable,
         )
 
-    def priced_groups(self) -> list[_PricedGroup]:
+    def priced_groups(self) -> list[PricedGroup]:
         """The groups on nodes that would serve, each with its cost (Algorithm 2, lines 18 to 24)."""
         now_s = self.commitments.cluster.now_s
-        found = victim_groups(
+        found = remembered_groups(
             self.commitments.cluster,
             self.urgent,
             unusable=self.unusable.union(self.releasing),
             excluded=self.commitments.excluded,
+            memo=self.memo,
+        )
+        spared_by = self.memo.for_each(("spared", self.urgent.job.node_count), self.protected_by)
+        cost_of = self.memo.for_each(
+            "cost", lambda group: sum(cost(job, now_s, self.config) for job in group.jobs)
         )
         return [
-            _PricedGroup(
-                group=group,
-                protected_by=group.protected_by or self.protected_by(group),
-                cost=sum(cost(job, now_s, self.config) for job in group.jobs),
-            )
+            PricedGroup(group=group, protected_by=group.protected_by or spared_by(group), cost=cost_of(group))
             for group in found
         ]
 
@@ -262,7 +250,7 @@ class _PlacementSearch:
                 return f"the slowdown of job {job.job_id} is too high"
         return ""
 
-    def within(self, place: Placement, open_to: list[tuple[int, _PricedGroup]]) -> _Offer | None:
+    def within(self, place: Placement, open_to: list[tuple[int, PricedGroup]]) -> Offer | None:
         """The cheapest way to clear one placement. None: it cannot be cleared.
 
         `open_to`: the groups that may leave, in the order of their jobs, each with the set of its nodes.
@@ -272,9 +260,9 @@ class _PlacementSearch:
         ready = there & (self.free.bits | sets.of_new(self.releasing))
         busy = there & ~ready
         parts = [(one, sets.among(place.nodes, busy & nodes)) for nodes, one in open_to if busy & nodes]
-        return _offer(place, self.urgent.job.node_count - ready.bit_count(), parts)
+        return offer_of(place, self.urgent.job.node_count - ready.bit_count(), parts)
 
-    def clear(self, offer: _Offer, places: int, candidates: tuple[Candidate, ...]) -> Proposal:
+    def clear(self, offer: Offer, places: int, candidates: tuple[Candidate, ...]) -> Proposal:
         """The hold on the placement, and the evictions (Algorithm 2, line 28)."""
         request = self.request(offer.placement)
         held = hold(request, offer.freed)
@@ -307,7 +295,7 @@ class _PlacementSearch:
         in_time = duration_s is not None and self.commitments.cluster.now_s + duration_s <= self.deadline_s
         return Method.SYSTEM if in_time else Method.KILL
 
-    def placement_candidates(self, offers: list[_Offer]) -> tuple[Candidate, ...]:
+    def placement_candidates(self, offers: list[Offer]) -> tuple[Candidate, ...]:
         """The cheapest placements, beginning with the chosen one."""
         return tuple(
             self.candidate(
@@ -316,23 +304,32 @@ class _PlacementSearch:
             for place, offer in enumerate(offers[:SHOWN])
         )
 
-    def job_candidates(self, priced_groups: list[_PricedGroup], best: _Offer | None) -> tuple[Candidate, ...]:
+    def job_candidates(self, priced_groups: list[PricedGroup], best: Offer | None) -> tuple[Candidate, ...]:
         """All groups on the only placement, with the cost, or the reason why the group stays."""
-        taken = () if best is None else best.leaving
-        return tuple(
-            stays(replace(priced.group, protected_by=priced.protected_by))
-            if priced.protected_by
-            else self.candidate(
-                (priced.group,),
-                len(priced.group.nodes),
-                any(priced.group is group for group in taken),
-                f"cost {priced.cost:.1f}",
+        taken = frozenset(map(id, () if best is None else best.leaving))
+
+        def alone(group: VictimGroup, way: Method) -> Candidate:
+            # Its way to leave depends on the deadline, and all else on the group.
+            return self.candidate((group,), len(group.nodes))
+
+        known = self.memo.for_each("candidate", alone)
+
+        def offered(priced: PricedGroup) -> Candidate:
+            group = priced.group
+            one = (
+                known(group, self.method(group.jobs[0]))
+                if len(group.jobs) == 1
+                else self.candidate((group,), len(group.nodes))
             )
-            for priced in priced_groups
+            return changed(one, chosen=id(group) in taken, note=f"cost {priced.cost:.1f}{one.note}")
+
+        return tuple(
+            stays(replace(one.group, protected_by=one.protected_by)) if one.protected_by else offered(one)
+            for one in priced_groups
         )
 
     def candidate(
-        self, leaving: tuple[VictimGroup, ...], node_count: int, chosen: bool, note: str
+        self, leaving: tuple[VictimGroup, ...], node_count: int, chosen: bool = False, note: str = ""
     ) -> Candidate:
         """Groups that could leave together, as one candidate."""
         now_s = self.commitments.cluster.now_s
@@ -355,38 +352,6 @@ def _grace_s(job: Job, config: WcjsConfig) -> float:
     """How long the job may take to leave: its grace, and never less than its checkpoint takes."""
     duration_s = just_in_time_s(job, config)
     return 0.0 if duration_s is None or job.checkpoint is None else max(duration_s, job.checkpoint.grace_s)
-
-
-def _offer(place: Placement, missing: int, parts: list[_Part]) -> _Offer | None:
-    """The cheapest of the groups that may leave (Algorithm 2, lines 6 to 24). None: all of them free too few
-    nodes.
-    """
-    supply = sum(len(names) for _, names in parts)
-    if supply < missing:
-        return None
-    chosen = _cheapest(parts, missing) if supply > missing else parts
-    return _Offer(
-        placement=place,
-        leaving=tuple(priced.group for priced, _ in chosen),
-        freed=tuple(name for _, names in chosen for name in names),
-        cost=sum(priced.cost for priced, _ in chosen),
-    )
-
-
-def _cheapest(parts: list[_Part], needed: int) -> list[_Part]:
-    """The groups that free `needed` nodes at the least total cost: P2's programme with kills only."""
-    total = sum(priced.cost for priced, _ in parts)
-    items = [
-        EvictionJob(
-            job_ids=priced.group.job_ids,
-            node_count=len(names),
-            loss_node_s=max(1, round(_PARTS * priced.cost / total)),
-        )
-        for priced, names in parts
-    ]
-    (plan,) = best_plans(items, needed, (0.0,), 1.0)
-    leaving = set[tuple[str, ...]]() if plan is None else {left.item.job_ids for left in plan.departures}
-    return [part for part in parts if part[0].group.job_ids in leaving]
 
 
 WCJS = Policy(
