@@ -11,7 +11,10 @@ from tests.paths import ROOT
 from tests.test_architecture import FOLDERS, dotted, imports_of, sources, under
 
 FOREIGN_IN_POLICIES: Mapping[str, frozenset[str]] = {
-    **{f"policies.programme.{name}": frozenset({"numpy"}) for name in ("bound", "fixing", "knapsack")},
+    **{
+        f"policies.programme.{name}": frozenset({"numpy"})
+        for name in ("bound", "fixing", "knapsack", "worth_trying")
+    },
     "policies.horizon.cp_sat": frozenset({"ortools"}),
     "policies.choice.highs": frozenset({"numpy", "highspy"}),
     "policies.joint.highs": frozenset({"numpy", "highspy"}),

@@ -60,26 +60,14 @@ def make_room_on_shared_nodes(
         price: what a kill of a job counts as at an instant, in node-seconds.
         memo: what the same decision has worked out already. None: nothing.
     """
-    memo, cluster = Memo() if memo is None else memo, request.cluster
-    within_s = latest_s - cluster.now_s
+    memo = Memo() if memo is None else memo
+    within_s = latest_s - request.cluster.now_s
     candidates = candidates_of(request, latest_s, ending)
-    by_steps = serial_budget(within_s, step_s)
-    chosen = frozenset(request.methods.items())
-    occupant = memo.for_each(
-        ("occupant", cluster.now_s, Same(cluster.nodes), by_steps, step_s, price, chosen),
-        lambda job, stays: _occupant(job, request, () if stays else ways(job)),
-    )
-
-    def ways(job: Job) -> tuple[WayToLeave, ...]:
-        lost = price(job, cluster.now_s)
-        return shared_ways(job, lost, cluster.now_s, within_s=within_s, step_s=step_s)
-
-    occupants = tuple(occupant(job, job.job_id in candidates.protected_by) for job in candidates.jobs)
     plain = ChoiceInstance(
         free=candidates.room,
         demand=request.urgent.job.demand,
         node_count=request.shortage,
-        occupants=occupants,
+        occupants=_occupants(request, candidates, within_s, step_s, price, memo),
         budget_steps=serial_budget(at_once_s(request, latest_s), step_s),
     )
     instance = with_alternatives(plain, request.cluster.capacities())
@@ -101,13 +89,32 @@ def make_room_on_shared_nodes(
     return _evict(request, candidates, choice, when, memo)
 
 
-def _occupant(job: Job, request: Request, ways: tuple[WayToLeave, ...]) -> Occupant:
-    """A job as the choice sees it, which can leave in these ways."""
-    held = held_on(job, request.cluster)
-    chosen = request.methods.get(job.job_id)
-    if chosen is not None:  # a joint choice lets it leave in this way, or be killed
-        ways = tuple(way for way in ways if way.method in {chosen, Method.KILL})
-    return Occupant(job_id=job.job_id, nodes=tuple(held), allocation=tuple(held.values()), ways=ways)
+def _occupants(
+    request: Request,
+    candidates: SharedCandidates,
+    within_s: float,
+    step_s: float,
+    price: Callable[[Job, float], int],
+    memo: Memo,
+) -> tuple[Occupant, ...]:
+    """The jobs as the choice sees them. Their checkpoints are complete within that time, or do not count."""
+    cluster, chosen = request.cluster, request.methods
+    now_s = cluster.now_s
+
+    def occupant(job: Job, stays: bool) -> Occupant:
+        ways: tuple[WayToLeave, ...] = ()
+        if not stays:
+            ways = shared_ways(job, price(job, now_s), now_s, within_s=within_s, step_s=step_s)
+        method = chosen.get(job.job_id)
+        if method is not None:  # a joint choice lets it leave in this way, or be killed
+            ways = tuple(way for way in ways if way.method in {method, Method.KILL})
+        held = held_on(job, cluster)
+        return Occupant(job_id=job.job_id, nodes=tuple(held), allocation=tuple(held.values()), ways=ways)
+
+    steps = serial_budget(within_s, step_s)  # all that the time decides
+    key = ("occupant", now_s, Same(cluster.nodes), steps, step_s, price, frozenset(chosen.items()))
+    known = memo.for_each(key, occupant)
+    return tuple(known(job, job.job_id in candidates.protected_by) for job in candidates.jobs)
 
 
 def shared_ways(
