@@ -178,17 +178,23 @@ def _releasing_or_free(cluster: Cluster) -> int:
     evicting.
     """
     sets = cluster.node_sets()
-    return sets.up & ~occupied_set(sets, cluster.jobs, hold_releases(cluster))
+    return sets.up & ~still_occupied_set(cluster, hold_releases(cluster))
 
 
 def occupied_set(sets: NodeSets, jobs: Iterable[Job], releases: Mapping[str, NodeRelease]) -> int:
     """The nodes that these jobs go on holding."""
-    stay = 0
-    for job in jobs:
-        if job.nodes:
-            release = releases.get(job.job_id)
-            stay |= sets.of(job.nodes) if release is None else sets.of(release.kept_nodes)
-    return stay
+    released = ((job, releases.get(job.job_id)) for job in jobs if job.nodes)
+    return sets.union(job.nodes if release is None else release.kept_nodes for job, release in released)
+
+
+def still_occupied_set(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> int:
+    """The nodes that all jobs go on holding. Where none is shared, only the jobs that leave are looked at."""
+    sets, jobs = cluster.node_sets(), cluster.jobs_by_id()
+    if cluster.shared_nodes():
+        return occupied_set(sets, cluster.jobs, releases)
+    leaving = [(jobs[job_id], release) for job_id, release in releases.items() if job_id in jobs]
+    kept = sets.union(release.kept_nodes for job, release in leaving if job.nodes)
+    return cluster.held_set() & ~sets.union(job.nodes for job, _ in leaving) | kept
 
 
 @memoise_last

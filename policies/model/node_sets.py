@@ -117,7 +117,7 @@ class NodeSets:
         self.keep(names, found)
         return found
 
-    def union(self, groups: Iterable[tuple[str, ...]]) -> int:
+    def union(self, groups: Iterable[tuple[str, ...] | frozenset[str]]) -> int:
         """The set of the names of all groups."""
         found, single = 0, list[str]()
         for group in groups:

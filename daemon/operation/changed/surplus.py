@@ -17,7 +17,7 @@ from makeway.daemon.operation.tasks import (
     signal_of,
 )
 from makeway.policies.common.departures import NodeRelease
-from makeway.policies.common.holds import eligible_set, hold_releases, occupied_set
+from makeway.policies.common.holds import eligible_set, hold_releases, still_occupied_set
 from makeway.policies.common.losses import cost_node_s
 from makeway.policies.common.shared_nodes import held_on, room_at_last
 from makeway.policies.model import (
@@ -187,7 +187,7 @@ def _room(operation: Operation, job: Job, cluster: Cluster, more: int) -> _Room:
     sets = cluster.node_sets()
     held = (sets.of(operation.nodes) | more) & sets.up & eligible_set(job, cluster)
     if demand is None:
-        return _Room(nodes=held & ~occupied_set(sets, cluster.jobs, releases), demand=None, room={})
+        return _Room(nodes=held & ~still_occupied_set(cluster, releases), demand=None, room={})
     room = room_at_last(cluster, releases)
     fits = [name for name in sets.names(held) if room[name].covers(demand)]
     return _Room(nodes=sets.of_new(fits), demand=demand, room=room)
