@@ -57,7 +57,9 @@ def open_decided(decision: Decision, cluster: Cluster, settings: LoopSettings, j
     """
     actions = decision.actions
     if not actions and settings.mode is Mode.ACT:
-        actions = holds_with_spare_nodes(cluster)
+        answers = journal.hold_answers_since(cluster.now_s - settings.timeouts.refused_s)
+        unchanged = frozenset(answer.hold.job_id for answer in answers if not answer.accepted)
+        actions = holds_with_spare_nodes(cluster, unchanged)
     wanted = _not_refused(actions, cluster, settings, journal, among=_moves_to_front)
     if not wanted:
         return NOTHING_OPENED

@@ -3,7 +3,7 @@
 The next snapshot may show the reason for the first refusal, such as a reservation that came between the look
 and the command. So the hold is decided on again at once. If the cluster refuses the same nodes again, the
 reason is one that makeway does not see: then other nodes serve, as far as there are others. From the third
-refusal in a row on there is a pause before the next hold, which doubles each time.
+refusal in a row on there is a pause before the next hold, which grows.
 
 Nothing is remembered for this. The journal has the commands for holds, each with its answer.
 """
@@ -11,9 +11,10 @@ Nothing is remembered for this. The journal has the commands for holds, each wit
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
-from makeway.policies.common.holds import eligible_set
-from makeway.policies.model import Cluster, Decision, Job, JobKind, Reserve, changed
+from makeway.daemon.operation.changed.nodes_to_spare import NodesToSpare
+from makeway.policies.model import Cluster, Decision, Job, Reserve, changed
 
 COUNTS_S = 4 * 3600.0
 """How long a refusal counts, in seconds."""
@@ -22,13 +23,17 @@ PAUSES_FROM = 3
 _SHORTEST_PAUSE_S = 10.0
 _LONGEST_PAUSE_S = 600.0
 _AVOIDED_AT = 2.0
-"""After so many refused holds with a node, other nodes are tried."""
+"""After so many refused holds with a node, other nodes are tried. After so many in a row for one job, it does
+without all their nodes."""
 _AVOIDED_S = 300.0
-"""How long a node is avoided that was refused so often, in seconds since the last refusal. Twice as long for
-each further refusal."""
+"""How long that lasts, in seconds since the last refusal. Twice as long for each further refusal: longer than
+the pause before the next hold."""
 _LONGEST_AVOIDED_S = 3600.0
 _TRY_AGAIN = 0.25
 """What a refusal counts after which makeway was asked to try again. It does so without a new decision."""
+_OTHER_NODES = 0.125
+"""What a refusal counts for the length of the pause by which a job was on its way to other nodes: none of
+them had been refused to it before."""
 _MOST_NAMED = 8
 """So many nodes are named in a sentence."""
 
@@ -48,6 +53,35 @@ class HoldAnswer:
 
 
 @dataclass(slots=True)
+class _Row:
+    """The refused holds of one job since the last one that was accepted."""
+
+    last: HoldAnswer
+    """The last of them."""
+    times: float = 0.0
+    repeated: float = 0.0
+    """How many of them had a node that another one before had, too. The others count little."""
+    nodes: dict[str, float] = field(default_factory=dict[str, float])
+    """By node: how many of them had it."""
+
+    def add(self, answer: HoldAnswer, weight: float) -> None:
+        """Count the next one."""
+        self.last, nodes = answer, answer.hold.nodes
+        self.times += weight
+        self.repeated += weight * (1.0 if any(name in self.nodes for name in nodes) else _OTHER_NODES)
+        self.nodes.update({name: self.nodes.get(name, 0.0) + weight for name in nodes})
+
+    def pause_s(self, refused_s: float) -> float:
+        """How long after the last one the next hold may be tried. It doubles as the same nodes are refused
+        again.
+        """
+        if self.times < PAUSES_FROM:
+            return 0.0
+        first_s, repeated = max(refused_s, _SHORTEST_PAUSE_S), max(PAUSES_FROM - 1, int(self.repeated))
+        return min(first_s * 2.0 ** min(repeated - PAUSES_FROM + 1, 30), max(_LONGEST_PAUSE_S, first_s))
+
+
+@dataclass(slots=True)
 class _Refusals:
     """What was refused lately."""
 
@@ -55,12 +89,10 @@ class _Refusals:
     """By node: how many holds with it were refused since the last one that was accepted."""
     last_s: dict[str, float] = field(default_factory=dict[str, float])
     """By node: when the last one was sent."""
-    in_a_row: dict[str, float] = field(default_factory=dict[str, float])
-    """By job: how many of its holds were refused since the last one that was accepted."""
-    last_of: dict[str, HoldAnswer] = field(default_factory=dict[str, HoldAnswer])
-    """By job: the last refusal."""
     named: dict[str, str] = field(default_factory=dict[str, str])
     """By node: the words of the last refusal."""
+    rows: dict[str, _Row] = field(default_factory=dict[str, _Row])
+    """By job."""
 
     @classmethod
     def of(cls, answers: Iterable[HoldAnswer], now_s: float) -> "_Refusals":
@@ -74,30 +106,35 @@ class _Refusals:
     def _add(self, answer: HoldAnswer) -> None:
         job_id, weight = answer.hold.job_id, 1.0 if answer.final else _TRY_AGAIN
         if answer.accepted:
-            self.in_a_row.pop(job_id, None)
+            self.rows.pop(job_id, None)
             for node in answer.hold.nodes:
                 self.counts.pop(node, None)
             return
-        self.in_a_row[job_id] = self.in_a_row.get(job_id, 0.0) + weight
-        self.last_of[job_id] = answer
+        self.rows.setdefault(job_id, _Row(last=answer)).add(answer, weight)
         for node in answer.hold.nodes:
             self.counts[node] = self.counts.get(node, 0.0) + weight
             self.last_s[node], self.named[node] = answer.issued_s, answer.words
 
-    def avoided_until_s(self) -> dict[str, float]:
-        """The nodes that jobs do without if there are others, each with the end of that. Those that were
-        refused most often come first.
-        """
-        often = [(-count, node) for node, count in self.counts.items() if count >= _AVOIDED_AT]
-        return {node: self.last_s[node] + _avoided_s(-count) for count, node in sorted(often)}
+    def in_order(self) -> list[str]:
+        """The refused nodes, those that were refused most often first."""
+        return [node for _, node in sorted((-count, node) for node, count in self.counts.items())]
 
-    def pause_s(self, job_id: str, refused_s: float) -> float:
-        """How long after its last refusal the next hold of a job may be tried."""
-        times = self.in_a_row.get(job_id, 0.0)
-        if times < PAUSES_FROM:
-            return 0.0
-        first_s = max(refused_s, _SHORTEST_PAUSE_S)
-        return min(first_s * 2.0 ** min(int(times) - PAUSES_FROM, 30), max(_LONGEST_PAUSE_S, first_s))
+    def avoided_until_s(self, now_s: float) -> dict[str, float]:
+        """The nodes that all jobs do without if there are others, each with the end of that."""
+        until_s = {
+            node: self.last_s[node] + _avoided_s(count)
+            for node, count in self.counts.items()
+            if count >= _AVOIDED_AT
+        }
+        return {node: end_s for node, end_s in until_s.items() if now_s < end_s}
+
+    def avoided_by(self, job_id: str, now_s: float) -> dict[str, float]:
+        """The nodes that one job does without, because all its last holds with them were refused."""
+        row = self.rows.get(job_id)
+        end_s = 0.0 if row is None else row.last.issued_s + _avoided_s(row.times)
+        if row is None or row.times < _AVOIDED_AT or now_s >= end_s:
+            return {}
+        return {node: end_s for node, times in row.nodes.items() if times >= 1.0 and node in self.counts}
 
 
 class RefusedHolds:
@@ -134,26 +171,24 @@ class RefusedHolds:
         self._without, self._pausing, self.news, self.again_s = without, pausing, (), None
         if not answers:
             return seen
-        refusals = _Refusals.of(answers, seen.now_s)
-        until_s = refusals.avoided_until_s()
-        until_s = {node: end_s for node, end_s in until_s.items() if seen.now_s < end_s}
+        refusals, room = _Refusals.of(answers, seen.now_s), NodesToSpare(seen)
+        avoiding = _Avoiding(refusals, room, seen)
         jobs: dict[str, Job] = {}
         for job in waiting:
-            pause_s = refusals.pause_s(job.job_id, refused_s)
-            if (
-                pause_s
-                and not job.blocked_by
-                and seen.now_s < refusals.last_of[job.job_id].issued_s + pause_s
-            ):
-                instants.append(refusals.last_of[job.job_id].issued_s + pause_s)
-                pausing[job.job_id] = lacks = _lacks(refusals, job.job_id, pause_s)
+            row = refusals.rows.get(job.job_id)
+            until_s = 0.0 if row is None or job.blocked_by else row.last.issued_s + row.pause_s(refused_s)
+            if row is not None and seen.now_s < until_s and not (kept := _kept(job, row, room, seen)):
+                instants.append(until_s)
+                pausing[job.job_id] = lacks = _lacks(row, refused_s)
                 jobs[job.job_id] = replace(job, blocked_by=lacks, eligible_s=math.inf)
-                continue
-            avoided = _avoidable(job, list(until_s), seen)
-            if avoided:
-                instants += [until_s[node] for node in avoided]
-                without[job.job_id] = f"{_named(avoided)} ({refusals.named[avoided[0]]})"
-                jobs[job.job_id] = _without(job, avoided, seen)
+            elif row is not None and seen.now_s < until_s:
+                instants.append(until_s)
+                without[job.job_id] = f"all but its hold ({row.last.words})"
+                jobs[job.job_id] = room.without(job, ~kept)
+            elif (found := avoiding.of(job)) is not None:
+                instants.append(found.until_s)
+                without[job.job_id] = found.words
+                jobs[job.job_id] = room.without(job, found.nodes)
         self.news = (
             *(f"job {one} waits for {pausing[one]}" for one in pausing if one not in before[1]),
             *(
@@ -182,55 +217,75 @@ class RefusedHolds:
         return changed(decision, rationale=rationale)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Avoided:
+    """The nodes that a job does without."""
+
+    nodes: int
+    """As a set of the cluster's `node_sets`."""
+    until_s: float
+    """When the first of them may serve it again."""
+    words: str
+
+
+class _Avoiding:
+    """Finds the nodes that urgent jobs do without. What is the same for many jobs is worked out once."""
+
+    def __init__(self, refusals: _Refusals, room: NodesToSpare, seen: Cluster) -> None:
+        self._refusals, self._room, self._now_s, self._sets = refusals, room, seen.now_s, seen.node_sets()
+        self._order = refusals.in_order()
+        self._by_all = refusals.avoided_until_s(seen.now_s)
+        self._all = self._sets.of_new(self._by_all)
+        self._known: dict[int, _Avoided] = {}
+
+    def of(self, job: Job) -> _Avoided | None:
+        """What a job does without. None: it may have all nodes."""
+        by_one = self._refusals.avoided_by(job.job_id, self._now_s)
+        nodes = self._all | self._sets.of_new(by_one)
+        nodes = self._room.can_spare(job, nodes, self._order) if nodes else 0
+        if not nodes:
+            return None
+        if by_one:
+            longest = {node: max(end_s, by_one.get(node, 0.0)) for node, end_s in self._by_all.items()}
+            return self._avoided(nodes, {**by_one, **longest})
+        if nodes not in self._known:
+            self._known[nodes] = self._avoided(nodes, self._by_all)
+        return self._known[nodes]
+
+    def _avoided(self, nodes: int, until_s: Mapping[str, float]) -> _Avoided:
+        first = list(islice((name for name in self._order if self._sets.has(nodes, name)), _MOST_NAMED))
+        return _Avoided(
+            nodes=nodes,
+            until_s=min(until_s[name] for name in self._sets.names(nodes)),
+            words=f"{_named(first, nodes.bit_count())} ({self._refusals.named[first[0]]})",
+        )
+
+
 def _avoided_s(count: float) -> float:
     return min(_AVOIDED_S * 2.0 ** min(int(count - _AVOIDED_AT), 30), _LONGEST_AVOIDED_S)
 
 
-def _avoidable(job: Job, refused: Sequence[str], seen: Cluster) -> tuple[str, ...]:
-    """The first of the refused nodes that a job can do without: enough others are left to it. What is held
-    for the job already was not refused.
+def _kept(job: Job, row: _Row, room: NodesToSpare, seen: Cluster) -> int:
+    """The nodes that are held for a job, if they suffice for it and only a change of the hold was refused, as
+    a set of the cluster's `node_sets`. Then it makes do with them once, before it has to pause.
     """
-    sets = seen.node_sets()
-    own = {job.reservation, seen.hold_name(job.job_id)}
-    held = sets.union(one.nodes for one in seen.reservations if one.by_makeway and one.name in own)
-    staying = (one.nodes for one in seen.jobs if one.nodes and not _may_leave(one))
-    there = sets.up & eligible_set(job, seen) & ~sets.union(staying)
-    spare = there.bit_count() - job.node_count
-    found: list[str] = []
-    for name in refused:
-        node = sets.of_any((name,)) & eligible_set(job, seen)
-        if not node or node & held:
-            continue
-        if node & there:
-            if spare <= 0:
-                continue
-            spare -= 1
-        found.append(name)
-    return tuple(found)
+    held = room.held(job)
+    changes = bool(seen.node_sets().of(row.last.hold.nodes) & ~held)
+    enough = (held & room.could_have(job)).bit_count() >= job.node_count
+    return held if changes and enough and row.times < PAUSES_FROM + 1 else 0
 
 
-def _may_leave(job: Job) -> bool:
-    return job.preemptible and job.kind is not JobKind.ON_DEMAND
-
-
-def _without(job: Job, avoided: Sequence[str], seen: Cluster) -> Job:
-    """The job, which may not run on these nodes."""
-    eligible = job.eligible_nodes
-    if eligible is None:
-        eligible = frozenset(node.name for node in seen.nodes)
-    return replace(job, eligible_nodes=eligible.difference(avoided))
-
-
-def _lacks(refusals: _Refusals, job_id: str, pause_s: float) -> str:
+def _lacks(row: _Row, refused_s: float) -> str:
     """What a job lacks that has to pause, in words."""
-    last, times = refusals.last_of[job_id], int(refusals.in_a_row[job_id])
+    nodes = row.last.hold.nodes
     return (
-        f"its hold, which the cluster has refused {times} times, last of {_named(last.hold.nodes)} "
-        f"({last.words}); the next one is tried {pause_s:.0f} s after that"
+        f"its hold, which the cluster has refused {int(row.times)} times, last of "
+        f"{_named(nodes, len(nodes))} ({row.last.words}); the next one is tried "
+        f"{row.pause_s(refused_s):.0f} s after that"
     )
 
 
-def _named(nodes: Sequence[str]) -> str:
-    """The names of the nodes; of many, the first ones."""
-    more = len(nodes) - _MOST_NAMED
+def _named(nodes: Sequence[str], count: int) -> str:
+    """The names of the nodes; of many, the first ones. `count`: how many they are."""
+    more = count - min(len(nodes), _MOST_NAMED)
     return ", ".join([*nodes[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])])

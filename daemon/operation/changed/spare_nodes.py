@@ -30,16 +30,21 @@ from makeway.policies.model import (
 )
 
 
-def holds_with_spare_nodes(cluster: Cluster) -> tuple[Reserve, ...]:
+def holds_with_spare_nodes(cluster: Cluster, refused: frozenset[str]) -> tuple[Reserve, ...]:
     """The holds that free nodes are to be added to, with these nodes. At most one: the next one is found in
     the next cycle.
 
     Free nodes serve urgent jobs that have too few first: as long as there are any, no hold gets more. Where
     nodes are only given as whole placements, none does.
 
-    `cluster`: the snapshot with the open operations.
+    Args:
+        cluster: the snapshot with the open operations.
+        refused: the jobs, by id, for which the cluster has refused a hold just now. Their holds stay as they
+            are: nodes may look free because the cluster keeps them for something else.
     """
     for operation in cluster.operations:
+        if operation.for_job_id in refused:
+            continue
         hold = _widened(operation, cluster)
         if hold is not None:
             return () if _some_have_too_few(cluster) else (hold,)

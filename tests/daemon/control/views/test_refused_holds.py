@@ -11,10 +11,25 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.control.report import CycleReport, LoopSettings
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.changed.refused_holds import HoldAnswer, RefusedHolds
 from makeway.daemon.operation.observation import Timeouts
-from makeway.policies.model import Action, JobKind, JobState, Limits, NodeState, Release, Reservation, Reserve
+from makeway.policies.model import (
+    CPU,
+    Action,
+    Cluster,
+    Job,
+    JobState,
+    Limits,
+    Node,
+    NodeState,
+    Reason,
+    Release,
+    Reservation,
+    Reserve,
+    Resources,
+)
 from makeway.policies.registry import find
-from tests.builders import node_names, pending, running
+from tests.builders import cluster, held, node_names, running, urgent
 from tests.daemon.control.arrays.array_cluster import ArrayCluster
 
 WORDS = "Requested reservation overlaps with another reservation"
@@ -22,17 +37,18 @@ POLICIES = ("eviction", "least-price", "n-paa", "cua-spaa")
 
 
 class RefusingCluster(ArrayCluster):
-    """Four nodes, each with a job that may leave, the later ones at a higher price. An urgent job `u` wants
+    """Some nodes, each with a job that may leave, the later ones at a higher price. An urgent job `u` wants
     one of them. The cluster refuses each hold with one of the nodes `bad`.
     """
 
-    def __init__(self, *bad: str, wants: int = 1) -> None:
-        names = node_names(4)
+    def __init__(self, *bad: str, wants: int = 1, count: int = 4) -> None:
+        names = node_names(count)
         jobs = [running(f"v{name[1:]}", (name,), start_s=990.0 - 10 * int(name[1:])) for name in names]
-        urgent = replace(pending("u", wants, kind=JobKind.ON_DEMAND, submit_s=995.0), start_within_s=3600.0)
+        waits = replace(urgent("u", wants, submit_s=995.0), start_within_s=3600.0)
         self.bad, self.shown = frozenset(bad), False
         self.sent_s: list[float] = []
-        super().__init__(*jobs, urgent, tasks=())
+        super().__init__(*jobs, waits, tasks=())
+        self.view = replace(self.view, nodes=tuple(Node(name=name) for name in names))
 
     def apply(self, action: Action) -> None:
         if isinstance(action, Reserve):
@@ -120,14 +136,14 @@ def test_a_refusal_of_all_nodes_is_answered_by_longer_and_longer_pauses() -> Non
     goes_on(slurm, daemon(slurm, Journal(None)), 3600.0, step_s=5.0)
     first_s = slurm.sent_s[0]
     after_s = [sent_s - first_s for sent_s in slurm.sent_s]
-    assert after_s[:7] == [0.0, 0.0, 0.0, 60.0, 180.0, 420.0, 900.0]
+    assert after_s[:8] == [0.0, 0.0, 0.0, 60.0, 120.0, 180.0, 240.0, 360.0]
     assert max(later - before for before, later in pairwise(after_s)) == 600.0
 
 
 def test_there_is_a_pause_also_if_the_site_sets_none() -> None:
     slurm = RefusingCluster(*node_names(4))
     goes_on(slurm, daemon(slurm, Journal(None), refused_s=0.0), 60.0, step_s=5.0)
-    assert [sent_s - slurm.sent_s[0] for sent_s in slurm.sent_s] == [0.0, 0.0, 0.0, 10.0, 30.0]
+    assert [sent_s - slurm.sent_s[0] for sent_s in slurm.sent_s] == [0.0, 0.0, 0.0, 10.0, 20.0, 30.0, 40.0]
 
 
 def test_the_log_and_the_decision_have_the_words_of_the_cluster() -> None:
@@ -218,9 +234,9 @@ def test_a_hold_that_stands_keeps_its_nodes_when_a_change_of_it_is_refused() -> 
     nodes = tuple(replace(one, state=NodeState.DOWN) if one.name == "n2" else one for one in slurm.view.nodes)
     slurm.view = replace(slurm.view, nodes=nodes)
     goes_on(slurm, loop, 60.0)
-    assert set(slurm.refused) == {"n1,n3"}
+    assert set(slurm.refused) == frozenset({"n1,n3"})
     assert len(slurm.refused) == 2
-    assert set(slurm.job("u").nodes) == {"n1", "n4"}
+    assert set(slurm.job("u").nodes) == frozenset({"n1", "n4"})
     assert not any(isinstance(action, Release) for action in slurm.actions[:3]), "nothing went back meanwhile"
     assert sorted(slurm.left) == ["v1", "v4"]
 
@@ -233,3 +249,108 @@ def test_a_request_to_try_again_is_no_reason_for_other_nodes_at_once() -> None:
     assert {action.nodes for action in slurm.actions if isinstance(action, Reserve)} == {("n1",)}
     goes_on(slurm, loop, 60.0, step_s=5.0)
     assert ("n2",) in {action.nodes for action in slurm.actions if isinstance(action, Reserve)}
+
+
+@pytest.mark.parametrize("wants", [1, 3])
+def test_a_reservation_of_many_nodes_that_makeway_is_not_shown_is_got_round(wants: int) -> None:
+    """It has the nodes that would cost least."""
+    slurm = RefusingCluster(*node_names(7), wants=wants, count=12)
+    goes_on(slurm, daemon(slurm, Journal(None)), 600.0)
+    assert slurm.job("u").state is JobState.RUNNING
+    assert len(slurm.refused) == 2 + -(-7 // wants) - 1
+    assert len(slurm.left) == wants
+
+
+def test_the_pause_grows_slowly_while_other_nodes_are_tried() -> None:
+    slurm = RefusingCluster(*node_names(40), count=40)
+    goes_on(slurm, daemon(slurm, Journal(None)), 3600.0)
+    after_s = [later - before for before, later in pairwise(slurm.sent_s)]
+    assert after_s[:14] == [0.0, 0.0, *([60.0] * 12)]
+    assert after_s == sorted(after_s)
+    assert max(after_s) > 60.0
+
+
+def shared(slurm: RefusingCluster, eligible: frozenset[str] | None = None) -> None:
+    """Each node has a job on its other half that stays, and `u` wants half a node."""
+    half, whole = Resources.of({CPU: 4}), Resources.of({CPU: 8})
+    stay = [running(f"p{name[1:]}", (name,), preemptible=False) for name in slurm.view.up_nodes()]
+    jobs = (*(job for job in slurm.view.jobs if job.nodes), *stay)
+    on_half = (replace(job, allocation=(half,), node_equivalents=0.5) for job in jobs)
+    waits = replace(slurm.job("u"), demand=half, eligible_nodes=eligible)
+    nodes = tuple(replace(node, capacity=whole) for node in slurm.view.nodes)
+    slurm.view = replace(slurm.view, nodes=nodes, jobs=(*on_half, waits))
+
+
+@pytest.mark.parametrize("wants", [1, 4])
+def test_on_shared_nodes_a_job_without_other_nodes_asks_for_the_same_ones(wants: int) -> None:
+    slurm = RefusingCluster("n1", wants=wants)
+    shared(slurm, frozenset({"n1"}) if wants == 1 else None)
+    goes_on(slurm, daemon(slurm, Journal(None), "least-price"), 300.0)
+    assert [sent_s - slurm.sent_s[0] for sent_s in slurm.sent_s] == [0.0, 0.0, 0.0, 60.0, 180.0]
+
+
+def test_on_shared_nodes_others_are_those_with_room_beside_the_jobs_that_stay() -> None:
+    slurm = RefusingCluster("n1")
+    shared(slurm)
+    at_one_instant(daemon(slurm, Journal(None), "least-price"))
+    assert slurm.refused == ["n1", "n1"]
+    assert [hold.nodes for hold in slurm.view.reservations] == [("n2",)]
+
+
+def answers(*holds: tuple[str, tuple[str, ...]], accepted: bool = False) -> list[HoldAnswer]:
+    """What the cluster has answered to holds, each given by its job and its nodes."""
+    return [
+        HoldAnswer(
+            hold=Reserve(
+                job_id=job_id,
+                for_job_id=job_id,
+                policy="eviction",
+                reason=Reason.URGENT_ARRIVAL,
+                reservation=f"mw_{job_id}",
+                nodes=nodes,
+                duration_s=3600.0,
+            ),
+            issued_s=990.0,
+            accepted=accepted,
+            final=True,
+            words=WORDS,
+        )
+        for job_id, nodes in holds
+    ]
+
+
+def counted(view: Cluster, said: list[HoldAnswer]) -> dict[str, Job]:
+    """The jobs as they count after these answers."""
+    return dict(RefusedHolds(lambda _: said).counted(view, 60.0).jobs_by_id())
+
+
+def test_jobs_that_do_without_the_same_nodes_share_the_names_of_the_others() -> None:
+    """Hundreds of jobs may wait on a cluster of many thousand nodes."""
+    waiting = [urgent(f"u{number}", 1) for number in range(3)]
+    found = counted(cluster(5, *waiting), answers(*[("u9", ("n1", "n2"))] * 2))
+    eligible = [found[job.job_id].eligible_nodes for job in waiting]
+    assert eligible[0] == frozenset({"n3", "n4", "n5"})
+    assert all(one is eligible[0] for one in eligible)
+
+
+def test_nodes_that_another_component_needs_are_no_others() -> None:
+    parts = [replace(urgent(f"7+{number}", 2), het_job_id="7") for number in range(2)]
+    found = counted(cluster(4, *parts), answers(*[("7+0", ("n1", "n2"))] * 2))
+    assert found["7+0"].eligible_nodes is None
+    elsewhere = replace(parts[1], eligible_nodes=frozenset({"n4", "n5", "n6"}))
+    found = counted(cluster(6, parts[0], elsewhere), answers(*[("7+0", ("n1", "n2"))] * 2))
+    assert found["7+0"].eligible_nodes == frozenset({"n3", "n4", "n5", "n6"})
+
+
+def test_a_node_that_another_job_has_got_since_is_avoided_no_more() -> None:
+    said = [*answers(*[("u", ("n1", "n2"))] * 2), *answers(("w", ("n1",)), accepted=True)]
+    assert counted(cluster(5, urgent("u", 1)), said)["u"].eligible_nodes == frozenset(
+        {"n1", "n3", "n4", "n5"}
+    )
+
+
+def test_nodes_that_are_held_for_another_urgent_job_are_no_others() -> None:
+    hold, said = held("w", ("n2", "n3", "n4")), answers(*[("u", ("n1",))] * 2)
+    view = cluster(4, urgent("u", 1), urgent("w", 3, reservation=hold.name), reservations=(hold,))
+    assert counted(view, said)["u"].eligible_nodes is None
+    assert counted(replace(view, reservations=()), said)["u"].eligible_nodes == frozenset({"n2", "n3", "n4"})

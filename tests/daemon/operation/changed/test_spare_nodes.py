@@ -14,6 +14,7 @@ from makeway.daemon.control.reconciler import Reconciler
 from makeway.daemon.operation.changed.hold_end import SPARE_S
 from makeway.policies.model import (
     CPU,
+    Action,
     CheckpointSpec,
     Cluster,
     Job,
@@ -22,6 +23,7 @@ from makeway.policies.model import (
     NodeState,
     Placement,
     Reason,
+    Release,
     Reservation,
     Reserve,
     Resources,
@@ -256,6 +258,38 @@ def test_after_a_refusal_the_policy_decides_again() -> None:
     adapter.errors.clear()
     (left,) = requeued(adapter, loop, asked)
     assert hold_of(adapter) == {free, *adapter.view.jobs_by_id()[left].nodes}
+
+
+class KeepsNodes(FakeAdapter):
+    """Refuses each hold with one of the nodes `kept`."""
+
+    kept: frozenset[str] = frozenset()
+
+    def apply(self, action: Action) -> None:
+        if isinstance(action, Reserve) and self.kept.intersection(action.nodes):
+            self.actions.append(action)
+            raise Rejected("a node is reserved")
+        super().apply(action)
+
+
+@POLICIES
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_idle_nodes_that_the_cluster_keeps_for_something_else_cost_no_hold(policy: str, count: int) -> None:
+    """The site has reserved them, and makeway is not shown that."""
+    many = [running(f"v{number}", (f"n{number}",), checkpoint=SAVES) for number in range(1, 9)]
+    adapter = KeepsNodes(cluster(8, urgent("u", 2, submit_s=990.0), *many))
+    loop = daemon(adapter, policy=policy)
+    for _ in range(2):
+        loop.reconcile()
+    asked = [job_id for verb, job_id in adapter.calls if verb == "checkpoint"]
+    held = hold_of(adapter)
+    adapter.actions.clear()
+    adapter.kept = frozenset(some_end(adapter, asked, count))
+    while loop.reconcile().again:
+        assert len(adapter.actions) < 6
+    assert sorted(requeued(adapter, loop, asked)) == sorted(asked)
+    assert hold_of(adapter) == held
+    assert not any(isinstance(action, Release) for action in adapter.actions)
 
 
 def test_the_reservation_that_the_job_was_submitted_with_stays_its_own() -> None:
