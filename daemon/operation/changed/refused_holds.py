@@ -183,7 +183,7 @@ class RefusedHolds:
                 jobs[job.job_id] = replace(job, blocked_by=lacks, eligible_s=math.inf)
             elif row is not None and seen.now_s < until_s:
                 instants.append(until_s)
-                without[job.job_id] = f"all but its hold ({row.last.words})"
+                without[job.job_id] = f"further nodes ({row.last.words})"
                 jobs[job.job_id] = room.without(job, ~kept)
             elif (found := avoiding.of(job)) is not None:
                 instants.append(found.until_s)
