@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from makeway.policies.common.holds import eligible_set
 from makeway.policies.common.shared_nodes import held_on
-from makeway.policies.model import NO_RESOURCES, Cluster, Job, JobKind, JobState, Reservation, Resources
+from makeway.policies.model import NO_RESOURCES, Cluster, Job, JobKind, Reservation, Resources
 
 
 class NodesToSpare:
@@ -74,8 +74,8 @@ class NodesToSpare:
         """How many of these nodes the other components need that start together with the job."""
         needed = 0
         for one in self._seen.components(job):
-            if one.job_id != job.job_id and one.state is JobState.PENDING:
-                elsewhere = (self.could_have(one) & ~there) | self.held(one)
+            if one.job_id != job.job_id:
+                elsewhere = self.could_have(one) & ~there
                 needed += max(0, one.node_count - elsewhere.bit_count())
         return needed
 

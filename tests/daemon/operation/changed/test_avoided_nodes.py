@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from makeway.daemon.operation.changed.refused_holds import HoldAnswer, RefusedHolds
-from makeway.policies.model import Cluster, Job, Reason, Reserve
-from tests.builders import cluster, held, node_names, urgent
+from makeway.policies.model import Cluster, Job, JobKind, Reason, Reserve
+from tests.builders import cluster, held, node_names, running, urgent
 
+URGENT = running("s", ("n1",))
 WORDS = "Requested reservation overlaps with another reservation"
 
 
@@ -172,3 +173,28 @@ def test_a_job_pauses_if_what_it_holds_already_is_refused_or_does_not_suffice() 
     assert counted(view, answers(*[("u", hold.nodes)] * 3))["u"].blocked_by != ""
     larger = replace(view, jobs=(replace(waits, node_count=3),))
     assert counted(larger, answers(*[("u", ("n1", "n2", "n3"))] * 3))["u"].blocked_by != ""
+
+
+def test_a_job_that_is_larger_than_what_is_there_does_without_no_node() -> None:
+    stays = running("s", ("n3",), preemptible=False)
+    said = answers(*[("u", ("n1", "n2"))] * 2)
+    assert counted(cluster(3, urgent("u", 3), stays), said)["u"].eligible_nodes is None
+
+
+@pytest.mark.parametrize(
+    "stays",
+    [running("s", ("n1",), preemptible=False), replace(URGENT, kind=JobKind.ON_DEMAND, preemptible=True)],
+    ids=["protected", "urgent"],
+)
+def test_a_refused_node_whose_job_stays_takes_no_other_s_place(stays: Job) -> None:
+    said = answers(*[("u", ("n1", "n2"))] * 2)
+    found = counted(cluster(3, urgent("u", 2), stays), said)["u"]
+    assert found.eligible_nodes == frozenset({"n2", "n3"})
+
+
+def test_what_is_held_for_another_component_serves_that_one() -> None:
+    parts = [replace(urgent(f"7+{number}", 2), het_job_id="7") for number in range(2)]
+    parts[1] = replace(parts[1], reservation="mw_7+1")
+    view = cluster(5, *parts, reservations=(held("7+1", ("n3", "n4")),))
+    found = counted(view, answers(*[("7+0", ("n1",))] * 2))
+    assert found["7+0"].eligible_nodes == frozenset({"n2", "n3", "n4", "n5"})

@@ -292,6 +292,22 @@ def test_idle_nodes_that_the_cluster_keeps_for_something_else_cost_no_hold(polic
     assert not any(isinstance(action, Release) for action in adapter.actions)
 
 
+def test_a_hold_that_was_refused_to_another_job_keeps_no_nodes_from_this_one() -> None:
+    adapter = KeepsNodes(cluster(6, urgent("u", 2, submit_s=990.0), *SAVING))
+    adapter.kept = frozenset({"n6"})
+    other = replace(urgent("w", 1, submit_s=995.0), eligible_nodes=adapter.kept)
+    adapter.view = replace(adapter.view, jobs=(*adapter.view.jobs, other))
+    loop = daemon(adapter)
+    while loop.reconcile().again:
+        pass
+    asked = [job_id for verb, job_id in adapter.calls if verb == "checkpoint"]
+    assert any(action.job_id == "w" for action in adapter.actions)
+    end(adapter, other)
+    some_end(adapter, asked, 1)
+    loop.reconcile()
+    assert adapter.actions[-1].reason is Reason.CAME_FREE
+
+
 def test_the_reservation_that_the_job_was_submitted_with_stays_its_own() -> None:
     adapter = FakeAdapter(cluster(3, urgent("u", 2, submit_s=990.0, reservation="course"), *SAVING[:3]))
     course = Reservation(name="course", nodes=(), start_s=0.0, end_s=1e6)
