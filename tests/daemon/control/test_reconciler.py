@@ -155,16 +155,6 @@ def test_each_answer_is_noted(error: AdapterError, outcome: Outcome, progress: P
     assert report.again is final, "the next snapshot may show why the hold was refused"
 
 
-def test_a_refused_eviction_is_no_reason_for_a_new_look_at_once() -> None:
-    adapter = FakeAdapter(busy())
-    adapter.errors["requeue"] = Rejected("no")
-    loop = daemon(adapter)
-    assert loop.reconcile().again, "it makes the hold"
-    report = loop.reconcile()
-    assert [action.final for action in report.actions] == [True]
-    assert not report.again
-
-
 def test_a_refused_hold_evicts_nobody() -> None:
     adapter = FakeAdapter(busy())
     adapter.errors["reserve"] = Rejected("Access denied")

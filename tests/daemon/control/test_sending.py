@@ -232,6 +232,17 @@ def test_which_actions_give_back(action: Action, gives: bool) -> None:
     assert gives_back(action) is gives
 
 
+def test_a_refused_eviction_is_no_reason_for_a_new_look_at_once() -> None:
+    adapter = RefusingAdapter(
+        cluster(1, running("v", ("n1",), start_s=500.0), urgent("u", 1, submit_s=990.0))
+    )
+    loop = loop_on(adapter)
+    assert loop.reconcile().again, "it makes the hold"
+    report = loop.reconcile()
+    assert [action.final for action in report.actions] == [True]
+    assert not report.again
+
+
 def test_no_other_job_leaves_in_a_cycle_in_which_one_was_refused() -> None:
     jobs = [running(f"v{name}", (name,), start_s=500.0) for name in node_names(2)]
     adapter = RefusingAdapter(cluster(2, *jobs, urgent("u", 2, submit_s=990.0)))

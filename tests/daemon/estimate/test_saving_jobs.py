@@ -42,6 +42,11 @@ def test_what_is_left_of_the_checkpoint_counts_and_costs_nothing_more() -> None:
     assert cost_node_s(job, Method.SYSTEM, 1040.0) == 10 * len(NODES)
 
 
+def test_a_request_counts_from_the_instant_at_which_it_was_sent() -> None:
+    assert seen(SAVING, 1000.0).saving_since_s == 1000.0
+    assert seen(SAVING, 999.0).saving_since_s is None
+
+
 def test_one_that_is_late_may_need_all_of_its_time() -> None:
     assert seen(SAVING, 1150.0).checkpoint == replace(SPEC, grace_s=0.0)
 
