@@ -125,6 +125,10 @@ def decision_with(**fields: Any) -> Decision:
             r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
         ),
         (
+            decision_with(rationale=(replace(WHY, candidates=(with_any(LEFT, job_ids=["1"]),)),)),
+            r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
+        ),
+        (
             decision_with(rationale=(replace(WHY, candidates=(with_any(LEFT, job_ids=("1", "\ud83d")),)),)),
             r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
         ),
@@ -163,6 +167,11 @@ def test_what_is_no_sound_decision(
 
 def test_a_sound_decision_is_passed_on(cluster_of: Callable[..., Cluster]) -> None:
     decision = Decision(policy="mine", actions=(requeue("1"),), again_s=3)
+    assert answering(decision).decision(cluster_of(4), NoSettings()) is decision
+
+
+def test_names_may_have_letters_of_any_language(cluster_of: Callable[..., Cluster]) -> None:
+    decision = decision_with(rationale=(replace(WHY, candidates=(replace(LEFT, job_ids=("1", "nœud")),)),))
     assert answering(decision).decision(cluster_of(4), NoSettings()) is decision
 
 

@@ -13,6 +13,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
 from makeway.policies.model import Job, Method, Reason, Requeue
+from tests import acts
 from tests.builders import closed, cluster, node_names, running, urgent
 from tests.daemon.cli.program import HOSTILE, Program, decide
 from tests.daemon.journal.entries import operation
@@ -145,6 +146,11 @@ def test_whatif_counts_what_the_class_of_a_silent_job_reports(
     assert "killed: silent (2)" in program(*asked)
     Journal(tmp_path / "j.sqlite").close()
     assert "killed: silent (2)" in program(*asked)
+    with closing(Journal(tmp_path / "j.sqlite")) as kept:
+        kept.begin_command(
+            closed(operation("1")), acts.checkpoint("told", signal="USR1", walltime_s=60.0), 890.0
+        )
+    assert "killed: other (2)" in program(*asked), "it has saved its work because it was asked to"
 
 
 def shared_nodes(adapter: FakeAdapter) -> None:

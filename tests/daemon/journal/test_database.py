@@ -86,3 +86,15 @@ def test_what_cannot_be_read_there_has_to_be_copied(
     monkeypatch.setattr(sqlite3, "connect", refuse)
     with pytest.raises(JournalError, match=r"copy it and .*journal\.sqlite-wal to another folder"):
         Database(database.path, read_only=True)
+
+
+def test_a_file_that_may_change_is_not_taken_for_one_at_rest(tmp_path: Path) -> None:
+    """Its log of writes is empty when the reader opens it."""
+    path = tmp_path / "journal.sqlite"
+    Database(path, read_only=False).close()
+    with (
+        closing(Database(path, read_only=True)) as reader,
+        closing(Database(path, read_only=False)) as writer,
+    ):
+        writer.write(("INSERT INTO notices (notice_id, body) VALUES (?, '{}')", ("a",)))
+        assert reader.read("SELECT notice_id FROM notices") == [("a",)]

@@ -100,6 +100,7 @@ def test_a_filter_of_nodes_by_their_extra_is_not_counted(select: str, said: str,
         # 26.05, of `-n1 --gpus=6`
         ("1-1", 1, "gres/gpu:6", "Resources", "--gpus on more nodes than tasks"),
         ("1-1", 1, "gres/gpu:6", "Priority", "--gpus on more nodes than tasks"),
+        ("1-1", 1, "gres/gpu:6", "ReqNodeNotAvail, UnavailableNodes:n1", "--gpus on more nodes than tasks"),
         # also of `--gpus=6`
         ("1-1", 1, "gres/gpu:6", "JobHeldUser", ""),
         ("1-1", 1, "gres/gpu:6", "None", ""),
