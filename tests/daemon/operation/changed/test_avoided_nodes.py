@@ -9,7 +9,7 @@ from makeway.daemon.operation.changed.refused_holds import HoldAnswer, RefusedHo
 from makeway.policies.model import Cluster, Job, JobKind, Reason, Reserve
 from tests.builders import cluster, held, node_names, running, urgent
 
-URGENT = running("s", ("n1",))
+STAYS = running("s", ("n2",), preemptible=False)
 WORDS = "Requested reservation overlaps with another reservation"
 
 
@@ -74,7 +74,11 @@ def test_a_node_is_avoided_as_long_as_any_reason_for_it_lasts() -> None:
     view = cluster(5, urgent("u", 1), now_s=900.0)
     assert counted(view, said)["u"].eligible_nodes == frozenset({"n4", "n5"})
     watch = RefusedHolds(lambda _: said)
-    watch.counted(view, 60.0)
+    for now_s in (750.0, 900.0):
+        watch.counted(replace(view, now_s=now_s), 60.0)
+        assert watch.again_s == 500.0 + 1200.0
+    watch = RefusedHolds(lambda _: answers(*[("u", ("n1",))] * 2, *[("w", ("n1",))] * 2, at_s=500.0))
+    watch.counted(replace(view, now_s=750.0), 60.0)
     assert watch.again_s == 500.0 + 1200.0
 
 
@@ -183,13 +187,13 @@ def test_a_job_that_is_larger_than_what_is_there_does_without_no_node() -> None:
 
 @pytest.mark.parametrize(
     "stays",
-    [running("s", ("n1",), preemptible=False), replace(URGENT, kind=JobKind.ON_DEMAND, preemptible=True)],
+    [STAYS, replace(STAYS, kind=JobKind.ON_DEMAND, preemptible=True)],
     ids=["protected", "urgent"],
 )
 def test_a_refused_node_whose_job_stays_takes_no_other_s_place(stays: Job) -> None:
     said = answers(*[("u", ("n1", "n2"))] * 2)
     found = counted(cluster(3, urgent("u", 2), stays), said)["u"]
-    assert found.eligible_nodes == frozenset({"n2", "n3"})
+    assert found.eligible_nodes == frozenset({"n1", "n3"})
 
 
 def test_what_is_held_for_another_component_serves_that_one() -> None:
