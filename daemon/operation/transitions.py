@@ -16,7 +16,7 @@ go first in the queue.
 
 from typing import assert_never
 
-from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon, lengthened
+from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon, lengthened, outgrows_hold
 from makeway.daemon.operation.due import hold_index, hold_refused_s
 from makeway.daemon.operation.fitness import (
     awaits_a_reason,
@@ -76,7 +76,8 @@ def advance(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Opera
     if operation.observe:
         return advance_observed(operation, cluster)
     job = cluster.jobs_by_id().get(operation.for_job_id)
-    if job is not None and job.state is JobState.RUNNING and only_awaits_end(operation):
+    runs = job is not None and job.state is JobState.RUNNING and only_awaits_end(operation)
+    if job is not None and runs and not outgrows_hold(operation, job, cluster):
         return operation
     if not shows_nothing_new(operation, cluster):
         jobs = cluster.jobs_by_id()
@@ -181,7 +182,8 @@ def _make_way(operation: Operation, cluster: Cluster, timeouts: Timeouts, *, ren
             if job is None:
                 return give_back(operation, cluster, Reason.BORROWER_ENDED)
             if job.state is not JobState.PENDING:
-                return operation
+                outgrows = outgrows_hold(operation, job, cluster)
+                return give_back(operation, cluster, Reason.STARTED) if outgrows else operation
             # A node failed under it, or a controller that crashed forgot its start: it needs its nodes still.
             return _make_way(_waiting_again(operation, job, timeouts), cluster, timeouts, renew=renew)
         case Phase.RETURNING:

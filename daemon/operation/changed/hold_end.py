@@ -1,16 +1,24 @@
-"""Whether a hold lasts as long as its waiting job may run: the time limit of the job may have been raised."""
+"""Whether a hold lasts as long as its job may run: the time limit of the job may have been raised. And
+whether the job that runs in it is better off without.
+
+Slurm ends a job that runs in a reservation when the reservation ends, whatever its time limit (22.05, 24.11
+and 26.05 as tried; `ResvOverRun` allows it some minutes).
+"""
 
 from dataclasses import replace
 from typing import Final
 
 from makeway.policies.common.holds import site_begins_s
-from makeway.policies.model import Cluster, Job, Operation, OperationKind, Reserve, Task
+from makeway.policies.model import Cluster, Job, JobState, Operation, OperationKind, Reserve, Task
 
 MAKES_WAY: Final = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED})
 """The operations whose hold was decided on for an urgent job that is here."""
 LONGEST_S: Final = 350 * 86_400.0
 """How long a hold may last from its start to its end for it to be lengthened, in seconds: clusters hold nodes
 for less than a year."""
+LAST_S: Final = 600.0
+"""How long before the end of a hold it goes if its job may run on after its time limit, in seconds: longer
+than the daemon needs to start again."""
 SPARE_S: Final = 60.0
 """How much longer than it needs to be a hold is made, in seconds: clusters may count in minutes."""
 
@@ -28,6 +36,21 @@ def ends_too_soon(operation: Operation, job: Job, cluster: Cluster) -> bool:
         and reservation.end_s < until_s <= reservation.start_s + LONGEST_S
         for reservation in cluster.reservations
     )
+
+
+def outgrows_hold(operation: Operation, job: Job, cluster: Cluster) -> bool:
+    """Whether an urgent job that runs in its hold has to run on without it: it has given nodes away, which
+    would be idle until its end, or it might be ended with the hold.
+
+    One with a raised time limit is freed at once, while this daemon is there to do it. One that may run on
+    after its limit keeps its hold as long as possible: most jobs end before.
+    """
+    end_s = next((one.end_s for one in cluster.reservations if one.name == operation.reservation), None)
+    if end_s is None or job.start_s is None or job.state is not JobState.RUNNING:
+        return False
+    limit_s = job.start_s + min(job.walltime_s, LONGEST_S)
+    outlives = end_s < limit_s or (end_s < limit_s + job.overtime_s and cluster.now_s >= end_s - LAST_S)
+    return outlives or len(job.nodes) < len(operation.nodes)
 
 
 def lengthened(hold: Task, operation: Operation, job: Job, cluster: Cluster, settle_s: float) -> Task | None:

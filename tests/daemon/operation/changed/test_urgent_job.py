@@ -1,10 +1,11 @@
 """The urgent job is changed while others save their work for it: its nodes, its class, its time limit."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
-from makeway.daemon.operation.changed.hold_end import LONGEST_S
+from makeway.daemon.operation.changed.hold_end import LAST_S, LONGEST_S
 from makeway.daemon.operation.transitions import advance, record
 from makeway.daemon.operation.validation import validate
 from makeway.policies.common.holds import shortfall
@@ -247,6 +248,40 @@ def test_no_hold_is_lengthened_to_almost_a_year(since_s: float, lengthened: bool
     view = replace(view, reservations=(replace(hold, start_s=view.now_s - since_s),))
     verbs = [action.verb for action in due(advance(saving(), view, PATIENCE), view)]
     assert verbs == (["reserve"] if lengthened else ["requeue"])
+
+
+@pytest.mark.parametrize(
+    ("walltime_s", "overtime_s", "end_s", "size", "released"),
+    [
+        (DAY_S, 0.0, 6000.0, 4, True),
+        (4000.0, 0.0, 6000.0, 4, False),
+        (4000.0, DAY_S, 6000.0, 4, False),
+        (500.0, DAY_S, 1021.0 + LAST_S, 4, True),
+        (500.0, 0.0, 1021.0 + LAST_S, 4, False),
+        (math.inf, 0.0, LONGEST_S + DAY_S, 4, False),
+        (4000.0, 0.0, 6000.0, 3, True),
+    ],
+    ids=["raised", "ends before", "overtime later", "overtime", "ends soon", "without a limit", "shrunk"],
+)
+def test_a_running_job_loses_the_hold_that_would_end_it_or_keep_its_nodes_idle(
+    walltime_s: float, overtime_s: float, end_s: float, size: int, released: bool
+) -> None:
+    """Slurm ends a job that runs in a reservation together with it."""
+    operation, _ = issue_all(held_operation(requeue("v")), holding(running("v", NODES)))
+    view = lent_view(pending("v", 4, requeue_count=1))
+    operation = advance(operation, view, PATIENCE)
+    assert operation.phase is Phase.LENT
+    runs, lender = view.jobs
+    runs = replace(runs, walltime_s=walltime_s, overtime_s=overtime_s, nodes=NODES[:size])
+    hold = replace(view.reservations[0], end_s=end_s)
+    view = replace(view, jobs=(runs, lender), reservations=(hold,), now_s=1021.0)
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    validate(operation)
+    assert [type(action) for action in issued] == [Prioritise] * released
+    view = replace(view, jobs=(runs, replace(lender, prioritised=True)), now_s=1022.0)
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert [type(action) for action in issued] == [Release] * released
+    assert operation.phase is (Phase.RETURNING if released else Phase.LENT)
 
 
 @pytest.mark.parametrize(
