@@ -9,6 +9,9 @@ from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 _NO_NODES = frozenset({"", "(null)", "None", "N/A", "None assigned"})
 
 _RANGE = re.compile(r"(\d+)-(\d+)")
+_PART = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
+"""A part of a host list between commas that are in no brackets."""
+_ENDS_IN_TEXT = re.compile(r"\][^\]]+$")
 _MOST_NAMES = 1 << 17
 """More than any cluster has nodes; Slurm itself expands no range beyond 65,536."""
 
@@ -48,8 +51,15 @@ def _one_width(found: re.Match[str]) -> str:
 
 
 def fold(names: Iterable[str]) -> str:
-    """The names as one host list, short enough for a command line. Empty for no names."""
-    return str(NodeSet.fromlist(sorted(set(names)), resolver=RESOLVER_NOGROUP))
+    """The names as one host list, short enough for a command line. Empty for no names.
+
+    22.05 takes no list such as `n[1-2]-ib` or `r[1-2]c1`, in which text follows the last bracket, as tried:
+    these names are written one by one.
+    """
+    folded = str(NodeSet.fromlist(sorted(set(names)), resolver=RESOLVER_NOGROUP))
+    return ",".join(
+        ",".join(expand(part)) if _ENDS_IN_TEXT.search(part) else part for part in _PART.findall(folded)
+    )
 
 
 def batch_host_first(names: tuple[str, ...], batch_host: str) -> tuple[str, ...]:

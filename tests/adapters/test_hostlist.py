@@ -53,6 +53,23 @@ def test_fold() -> None:
     assert fold(()) == ""
 
 
+@pytest.mark.parametrize(
+    ("names", "folded"),
+    [
+        (("n1-ib", "n2-ib"), "n1-ib,n2-ib"),
+        (("r1c1", "r2c1", "n1", "n2"), "n[1-2],r1c1,r2c1"),
+        (("r1c1", "r1c2", "r2c1", "r2c2"), "r[1-2]c[1-2]"),
+        (("r1c1n1", "r1c1n3", "r2c1n1", "r2c1n3"), "r[1-2]c1n[1,3]"),
+        (("r1c1n1", "r1c2n1"), "r1c1n1,r1c2n1"),
+        (("n1.x", "n2.x", "n10.x"), "n1.x,n2.x,n10.x"),
+    ],
+)
+def test_no_text_follows_the_last_bracket(names: tuple[str, ...], folded: str) -> None:
+    """22.05 calls `n[1-2]-ib` an invalid list."""
+    assert fold(names) == folded
+    assert set(expand(folded)) == set(names)
+
+
 @settings(deadline=None)
 @given(st.sets(st.integers(0, 2000), min_size=1, max_size=60), st.integers(0, 4))
 def test_folding_is_undone_by_expanding(numbers: set[int], width: int) -> None:
