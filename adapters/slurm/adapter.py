@@ -52,7 +52,7 @@ from makeway.adapters.slurm.translate import (
     reservation,
     state,
 )
-from makeway.adapters.slurm.waiting.eligibility import with_reserved_starts
+from makeway.adapters.slurm.waiting.eligibility import with_reserved_times
 from makeway.adapters.slurm.waiting.federation import not_bindable
 from makeway.adapters.slurm.waiting.served import first_read, not_read, not_served, with_excluded_nodes
 from makeway.policies.model import (
@@ -155,7 +155,7 @@ class SlurmCliAdapter:
         others = [one for one in read.reservations if one.name not in leases]
         if known.release < build.KNOWS_EXCLUDED_NODES:
             jobs = with_excluded_nodes(jobs, read.excluded)
-        jobs = with_reserved_starts(jobs, read.reservations, holds, now_s)
+        jobs = with_reserved_times(jobs, read.reservations, holds, now_s)
         resources, rules = self._resources(read, jobs), PartitionRules.of(read.partitions, known.overtime_s)
         self._find_reach = partial(self._reach, jobs, read, rules, holds, resources, wakes, now_s)
         resources = resources.within(self._find_reach, self._client.networks(read.partitions), read.limits)

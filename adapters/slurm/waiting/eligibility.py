@@ -28,6 +28,14 @@ _ENDED = "deleted"
 """How the reason of a job ends whose reservation has ended: "Reservation mine was deleted"."""
 FLEX = "FLEX"
 """The flag of a reservation whose jobs may start before it begins."""
+LETS_GO = "NO_HOLD_JOBS_AFTER_END"
+"""The flag of a reservation whose jobs may start elsewhere once it has ended."""
+ENDLESS_S = 364 * 86_400.0
+"""A reservation without an end lasts a year."""
+RETURNS_WITHIN_S = 86_400.0
+"""How long a job may have to wait after its requeue, in seconds: urgent jobs run for a day at most, as a
+rule.
+"""
 LOSES_PRIORITY = (26, 5)
 """The first release that was seen to give a waiting job the priority 0 when it has lost the reservation.
 
@@ -86,18 +94,35 @@ def start_by_s(raw: RawJob, kind: JobKind, least_limit_s: float | None) -> float
     return raw.deadline_s - (limit_s or 0.0)
 
 
-def with_reserved_starts(
+def with_reserved_times(
     jobs: Iterable[RawJob], reservations: Iterable[RawReservation], holds: HoldNames, now_s: float
 ) -> list[RawJob]:
-    """The jobs. Those that wait for reservations of the site are eligible from the first start of these on,
-    also one to which Slurm gave an EligibleTime before its user bound it to them.
+    """The jobs, by when the reservations of the site begin and end.
+
+    Those that wait for reservations are eligible from the first start of these on, also one to which Slurm
+    gave an EligibleTime before its user bound it to them. Those that run in reservations that may end before
+    they could run again count as not to be requeued: Slurm would hold them until somebody releases them.
     """
-    later = {one.name: one.start_s for one in reservations if one.start_s > now_s and FLEX not in one.flags}
-    return [_with_reserved_start(job, later, holds) if job.reservations else job for job in jobs]
+    known = {one.name: one for one in reservations}
+    return [_with_reserved_times(job, known, holds, now_s) if job.reservations else job for job in jobs]
 
 
-def _with_reserved_start(raw: RawJob, later: Mapping[str, float], holds: HoldNames) -> RawJob:
-    own = holds.own(raw, "")
-    if raw.nodes or not own or not later.keys() >= set(own):
+def _with_reserved_times(
+    raw: RawJob, known: Mapping[str, RawReservation], holds: HoldNames, now_s: float
+) -> RawJob:
+    own = [known.get(name) for name in holds.own(raw, "")]
+    found = [one for one in own if one is not None]
+    if raw.nodes:
+        returns = not found or any(_admits_again(one, raw, now_s) for one in found)
+        return raw if returns else replace(raw, requeueable=False)
+    later = [one.start_s for one in found if one.start_s > now_s and FLEX not in one.flags]
+    if not own or len(later) < len(own):
         return raw
-    return replace(raw, eligible_s=max(raw.eligible_s or 0.0, min(later[name] for name in own)))
+    return replace(raw, eligible_s=max(raw.eligible_s or 0.0, min(later)))
+
+
+def _admits_again(reservation: RawReservation, raw: RawJob, now_s: float) -> bool:
+    """Whether a job of a reservation that is requeued now surely runs again: there, or after its end."""
+    if LETS_GO in reservation.flags or reservation.end_s - reservation.start_s >= ENDLESS_S:
+        return True
+    return raw.limit_s is not None and now_s + RETURNS_WITHIN_S + raw.limit_s <= reservation.end_s

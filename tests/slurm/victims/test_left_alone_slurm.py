@@ -83,3 +83,21 @@ def test_an_overtime_of_the_partition_is_read(slurm_world: SlurmWorld) -> None:
     slurm_world.wait(lambda cluster: overtimes(cluster) == [420.0, 0.0], "both run, one with an overtime")
     slurm.run("scontrol", "update", "PartitionName=overtime", "OverTimeLimit=9")
     slurm_world.wait(lambda cluster: overtimes(cluster) == [540.0, 0.0], "the overtime is another one")
+
+
+def test_jobs_of_a_reservation_that_ends_are_left_alone(slurm_world: SlurmWorld) -> None:
+    """Slurm would hold them. It may be that only some nodes are reserved."""
+    slurm = slurm_world.cluster
+    lasts = ("StartTime=now", "Users=root", "Nodes=n1", "Flags=FLEX,IGNORE_JOBS")
+    slurm.run("scontrol", "create", "reservation", "ReservationName=course", "Duration=60", *lasts)
+    options = ("--nodes=2", "--account=batch", *WHOLE_NODES)
+    inside = slurm.submit("exec sleep 600", "--reservation=course", *options)
+    outside = slurm.submit("exec sleep 600", *options)
+
+    def may_leave(cluster: Cluster) -> list[bool]:
+        jobs = cluster.jobs_by_id()
+        return [jobs[one].preemptible for one in (inside, outside) if one in jobs and jobs[one].nodes]
+
+    slurm_world.wait(lambda cluster: may_leave(cluster) == [False, True], "one of both may leave")
+    slurm.run("scontrol", "update", "ReservationName=course", "EndTime=now+3days")
+    slurm_world.wait(lambda cluster: may_leave(cluster) == [True, True], "both may leave")

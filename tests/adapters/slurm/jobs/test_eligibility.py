@@ -14,7 +14,7 @@ from makeway.adapters.slurm.resources.licenses import FreeLicenses, LicenseCount
 from makeway.adapters.slurm.resources.view import SnapshotResources
 from makeway.adapters.slurm.translate import Translator
 from makeway.adapters.slurm.waiting import eligibility
-from makeway.adapters.slurm.waiting.eligibility import reservation_lost, with_reserved_starts
+from makeway.adapters.slurm.waiting.eligibility import reservation_lost, with_reserved_times
 from makeway.policies.model import JobKind
 from tests import acts
 from tests.adapters.slurm.fake_slurm import FakeSlurm, adapter_of, made_reservation
@@ -168,7 +168,7 @@ def test_a_job_may_not_start_before_the_first_of_its_own_reservations_begins(
     urgent = JobClass(name="u", kind=JobKind.ON_DEMAND)
     for eligible_s in (None, NOW_S - 500):
         raw = replace(PENDING, reason="Reservation", eligible_s=eligible_s, reservations=own)
-        (changed,) = with_reserved_starts([raw], RESERVATIONS, holds, NOW_S)
+        (changed,) = with_reserved_times([raw], RESERVATIONS, holds, NOW_S)
         if starts_in_s is None:
             assert changed is raw
         else:
@@ -178,7 +178,7 @@ def test_a_job_may_not_start_before_the_first_of_its_own_reservations_begins(
 
 def test_a_begin_time_after_the_start_of_the_reservation_counts() -> None:
     raw = replace(PENDING, reason="BeginTime", eligible_s=NOW_S + 8000.0, reservations=("course",))
-    (changed,) = with_reserved_starts([raw], RESERVATIONS, HoldNames(prefix="makeway_c."), NOW_S)
+    (changed,) = with_reserved_times([raw], RESERVATIONS, HoldNames(prefix="makeway_c."), NOW_S)
     assert changed.eligible_s == NOW_S + 8000.0
 
 
@@ -194,7 +194,59 @@ def test_a_snapshot_has_the_start_of_the_job_s_reservation() -> None:
 
 def test_a_job_that_runs_was_eligible_before() -> None:
     raw = replace(PENDING, state="RUNNING", nodes=("n4",), reservations=("course",))
-    assert with_reserved_starts([raw], RESERVATIONS, HoldNames(prefix="makeway_c."), NOW_S) == [raw]
+    (read,) = with_reserved_times([raw], RESERVATIONS, HoldNames(prefix="makeway_c."), NOW_S)
+    assert read.eligible_s == raw.eligible_s
+
+
+DAY_S = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("own", "limit_s", "leaves"),
+    [
+        (("ends",), 3600.0, False),
+        (("lasts",), 3600.0, True),
+        (("lasts",), 3 * DAY_S, False),
+        (("lasts",), None, False),
+        (("ends", "lasts"), 3600.0, True),
+        (("lets_go",), 3600.0, True),
+        (("endless",), None, True),
+        (("unknown",), 3600.0, True),
+        (("makeway_c.8",), 3600.0, True),
+        (("makeway_c.8", "ends"), 3600.0, False),
+        ((), None, True),
+    ],
+)
+def test_a_job_stays_that_slurm_would_hold_after_the_end_of_its_reservation(
+    own: tuple[str, ...], limit_s: float | None, leaves: bool
+) -> None:
+    """It would wait, held by nobody, until somebody releases it."""
+    since_s = NOW_S - DAY_S
+    known = [
+        RawReservation(name="ends", nodes=("n1",), start_s=since_s, end_s=NOW_S + 1000.0),
+        RawReservation(name="lasts", nodes=("n1",), start_s=since_s, end_s=NOW_S + 3 * DAY_S),
+        RawReservation(
+            name="lets_go",
+            nodes=("n1",),
+            start_s=since_s,
+            end_s=NOW_S + 1000.0,
+            flags=frozenset({"NO_HOLD_JOBS_AFTER_END"}),
+        ),
+        RawReservation(name="endless", nodes=("n1",), start_s=since_s, end_s=since_s + 365 * DAY_S),
+        RawReservation(name="makeway_c.8", nodes=("n1",), start_s=since_s, end_s=NOW_S + 1000.0),
+    ]
+    raw = replace(
+        PENDING,
+        state="RUNNING",
+        nodes=("n4",),
+        start_s=since_s,
+        limit_s=limit_s,
+        batch=True,
+        requeueable=True,
+        reservations=own,
+    )
+    (read,) = with_reserved_times([raw], known, HoldNames(prefix="makeway_c."), NOW_S)
+    assert translated(read, JobClass(name="b", preemptible=True)).preemptible is leaves
 
 
 def test_no_hold_is_made_for_a_job_that_would_lose_the_licences_of_its_reservation() -> None:
