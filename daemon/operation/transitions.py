@@ -17,6 +17,7 @@ go first in the queue.
 from typing import assert_never
 
 from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon, lengthened, outgrows_hold
+from makeway.daemon.operation.changed.late_hold import with_held_nodes
 from makeway.daemon.operation.due import hold_index, hold_refused_s
 from makeway.daemon.operation.fitness import (
     awaits_a_reason,
@@ -173,9 +174,9 @@ def _make_way(operation: Operation, cluster: Cluster, timeouts: Timeouts, *, ren
             if job is None:
                 return give_back(operation, cluster, Reason.BORROWER_GONE)
             if job.state is not JobState.PENDING:
-                running = _running(operation, job, cluster)
+                running = _running(with_held_nodes(operation, cluster), job, cluster)
                 # It wants less than was held for it. A hold cannot be changed for a job that runs.
-                wide = len(job.nodes) < len(operation.nodes)
+                wide = len(job.nodes) < len(running.nodes)
                 return give_back(running, cluster, Reason.STARTED) if wide else running
             return _go_on(operation, job, cluster, timeouts, renew=renew)
         case Phase.LENT:

@@ -304,3 +304,17 @@ def test_the_hold_ends_if_the_job_starts_on_fewer_nodes(
     operation, issued = issue_all(advance(operation, view, PATIENCE), view)
     assert [type(action) for action in issued] == [Release] * len(verbs)
     assert operation.started_s == 1020.0
+
+
+def test_a_job_that_starts_before_its_hold_is_moved_has_the_nodes_of_the_earlier_one() -> None:
+    """The others are not held for it: they are there for other urgent jobs."""
+    operation, _ = issue_all(held_operation(requeue("v")), holding(running("v", NODES)))
+    elsewhere = (*NODES[:3], "n9")
+    index = next(i for i, task in enumerate(operation.tasks) if isinstance(task.action, Reserve))
+    moved = replace(operation.tasks[index], action=replace(reserve(), nodes=elsewhere))
+    tasks = (*operation.tasks[:index], moved, *operation.tasks[index + 1 :])
+    operation = replace(operation, nodes=elsewhere, tasks=tasks)
+    operation = record(operation, index, Progress.GONE, 1019.0, "job u does not wait: it is RUNNING")
+    operation = advance(operation, lent_view(pending("v", 4, requeue_count=1)), PATIENCE)
+    validate(operation)
+    assert (operation.phase, operation.nodes) == (Phase.LENT, NODES)
