@@ -283,11 +283,12 @@ class SlurmCommands:
 
     def _own_reservations(self, job: RawJob, action: Reserve | Release) -> tuple[str, ...]:
         """The reservations that the job was submitted with. 22.05 does not show them once the job is bound to
-        a hold: then the action says them, if it is for this job.
+        a hold: then the action says them, if it is for this job. See `HoldNames.outlasting`.
         """
         holds = self._holds or HoldNames(prefix=self._client.known().capabilities.reservation_prefix)
         told = action.own_reservation if job.job_id == action.job_id else None
-        return holds.own(job, action.reservation) or (tuple(told.split(",")) if told else ())
+        own = holds.own(job, action.reservation) or (tuple(told.split(",")) if told else ())
+        return holds.outlasting(job, own)
 
     def _prioritise(self, action: Prioritise) -> None:
         """Move the pending job to the front of the queue, any requeue delay lifted, or to its position in a

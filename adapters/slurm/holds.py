@@ -8,6 +8,7 @@ program makes a reservation like it: see decision 22.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm.build import PURGE_MIN
@@ -26,6 +27,8 @@ _PURGE = f"PURGE_COMP=00:{PURGE_MIN:02}:00"
 _NEEDED = frozenset({"IGNORE_JOBS", "NO_HOLD_JOBS_AFTER_END"})
 _ALLOWED = _NEEDED | {"SPEC_NODES", "OVERLAP", _PURGE}
 _HOLD_MARK = "makeway:hold="
+FLEX = "FLEX"
+"""The flag of a reservation whose jobs may start before it begins, and run on after it has ended."""
 _REPLACED = "REPLACE"
 """The flag of a reservation to which Slurm gives other nodes when its own are in use."""
 ENDS_SLURMCTLD = (26, 5)
@@ -97,6 +100,8 @@ class HoldNames:
     """`holds_among` of the last snapshot. What is not there is told by its prefix."""
     licensed: frozenset[str] = frozenset()
     """The reservations that keep licences. A job that is bound to a hold instead cannot get them."""
+    ends_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By name, when the reservations end whose jobs end with them: all but those that are FLEX."""
     replaced: frozenset[str] = frozenset()
     """The reservations whose jobs no hold may have: see `ENDS_SLURMCTLD`."""
 
@@ -113,6 +118,15 @@ class HoldNames:
     def own(self, job: RawJob, hold: str) -> tuple[str, ...]:
         """The reservations that the user of a job asked for, which is or will be bound to `hold`."""
         return tuple(name for name in job.reservations if name != hold and not self.has(name))
+
+    def outlasting(self, job: RawJob, own: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of a job's own reservations that may be left to it: if it runs, none that ends before its
+        time limit, with which Slurm would end it. It has started elsewhere then.
+        """
+        if not job.nodes or job.start_s is None:
+            return own
+        until_s = inf if job.limit_s is None else job.start_s + job.limit_s
+        return tuple(name for name in own if self.ends_s.get(name, inf) >= until_s)
 
     def kept_from(self, job: RawJob) -> str:
         """What a job lacks for which no hold may be made, because of its reservations. Empty: one may."""
@@ -134,6 +148,7 @@ def hold_names(
     return HoldNames(
         prefix=prefix,
         seen=holds_among(reservations, jobs, prefix),
+        ends_s={one.name: one.end_s for one in reservations if FLEX not in one.flags},
         licensed=frozenset(one.name for one in reservations if "Licenses" in one.limited_by),
         replaced=frozenset(replaced) if release >= ENDS_SLURMCTLD else frozenset(),
     )

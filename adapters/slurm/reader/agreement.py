@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
-from makeway.adapters.slurm.holds import made_as_hold
+from makeway.adapters.slurm.holds import FLEX, made_as_hold
 from makeway.adapters.slurm.nodes.states import node
 from makeway.adapters.slurm.parse import NO_GPU_DEFAULTS, RawJob
 from makeway.adapters.slurm.parse_cluster import RawNode, RawPartition, RawReservation
 from makeway.adapters.slurm.partitions.admission import ANYBODY
 from makeway.adapters.slurm.partitions.times import PartitionTimes
 from makeway.adapters.slurm.reader.answer import ClusterRecords
-from makeway.adapters.slurm.waiting.eligibility import FLEX
 
 _RecordT = TypeVar("_RecordT", RawJob, RawNode, RawPartition, RawReservation)
 

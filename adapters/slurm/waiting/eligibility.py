@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from makeway.adapters.site.times import NOT_BEFORE_S
-from makeway.adapters.slurm.holds import HoldNames
+from makeway.adapters.slurm.holds import FLEX, HoldNames
 from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawReservation
 from makeway.policies.model import JobKind
@@ -26,8 +26,6 @@ NO_HOLD_JOBS_AFTER_END). That one starts nowhere before it is released, also not
 """
 _ENDED = "deleted"
 """How the reason of a job ends whose reservation has ended: "Reservation mine was deleted"."""
-FLEX = "FLEX"
-"""The flag of a reservation whose jobs may start before it begins."""
 LETS_GO = "NO_HOLD_JOBS_AFTER_END"
 """The flag of a reservation whose jobs may start elsewhere once it has ended."""
 ENDLESS_S = 364 * 86_400.0

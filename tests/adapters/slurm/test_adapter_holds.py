@@ -192,6 +192,31 @@ def test_release_leaves_a_job_the_reservation_that_it_was_submitted_with() -> No
     assert slurm.acts == [delete, build.bind("17", None, own=("their own",)), delete]
 
 
+@pytest.mark.parametrize("release", ["22.05.8", "24.11.5", "26.05.5"])
+@pytest.mark.parametrize(
+    ("ends_in_s", "flags", "left"),
+    [
+        (3000.0, "SPEC_NODES", ()),
+        (3000.0, "FLEX,SPEC_NODES", ("theirs",)),
+        (4000.0, "SPEC_NODES", ("theirs",)),
+    ],
+)
+def test_a_job_that_runs_is_left_no_reservation_with_which_it_would_be_ended(
+    release: str, ends_in_s: float, flags: str, left: tuple[str, ...]
+) -> None:
+    """It runs for an hour, on other nodes than those of its reservation."""
+    bound = "makeway_c.17" if release == "22.05.8" else "makeway_c.17,theirs"
+    runs = {"State": "RUNNING", "StartTime": f"{NOW_S:.0f}", "NodeList": "n1", "Reservation": bound}
+    slurm = FakeSlurm(ROW | runs, release=release, script=(IN_USE,))
+    ends = f"{NOW_S + ends_in_s:.0f}"
+    slurm.reservations["theirs"] = made_reservation("theirs", Nodes="n2", EndTime=ends, Flags=flags)
+    adapter = adapter_of(slurm)
+    adapter.snapshot()
+    adapter.apply(acts.release("makeway_c.17", job_id="17", own="theirs"))
+    delete = build.delete_reservation("makeway_c.17")
+    assert slurm.acts == [delete, build.bind("17", None, own=left), delete]
+
+
 def test_a_job_whose_own_reservation_is_gone_is_left_without_one() -> None:
     gone = (1, "", "Requested reservation is invalid for job 17")
     slurm = FakeSlurm(ROW | {"Reservation": "makeway_c.17,theirs"}, script=(IN_USE, gone))
