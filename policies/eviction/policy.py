@@ -376,7 +376,7 @@ def item_of(group: VictimGroup, config: EvictionConfig, ahead_s: float = 0.0) ->
     `ahead_s`: how long the file system writes for others first. The wait for a regular checkpoint passes
     meanwhile.
     """
-    item = behind(eviction_job(group), group, ahead_s)
+    item = behind(eviction_job(group), group, ahead_s=ahead_s)
     spare = len(spare_nodes(group)) if config.shrink else 0
     if config.checkpoints == "serial" or len(group.jobs) != 1:
         return replace(item, spare_node_count=spare) if spare else item

@@ -188,7 +188,7 @@ def _priced(
     return (*found, *candidates.protected())
 
 
-def _offer(job: Job, node_count: int, now_s: float) -> tuple[Candidate, ...]:
+def _offer(job: Job, node_count: int, *, now_s: float) -> tuple[Candidate, ...]:
     """A job on so many of the nodes with the price of each way to leave; none of them is chosen."""
     ways: tuple[tuple[Method, int, float | None], ...] = (
         (Method.KILL, loss_node_s(job, now_s), 0.0),

@@ -123,7 +123,7 @@ def preempt_at_arrival(request: Request, config: HybridConfig, memo: Memo) -> Pr
     considered, now_s = _groups(request, memo), request.cluster.now_s
     grace_s = min(config.warning_s, request.deadline_s - now_s)
     preemption_of = memo.for_each(
-        ("preemption", now_s, grace_s), lambda group: _preemption(group, now_s, grace_s)
+        ("preemption", now_s, grace_s), partial(_preemption, now_s=now_s, grace_s=grace_s)
     )
     ranked = sorted(
         (preemption_of(group) for group in considered if not group.protected_by),
@@ -218,7 +218,7 @@ def _preempt(
     )
 
 
-def _preemption(group: VictimGroup, now_s: float, grace_s: float) -> Preemption:
+def _preemption(group: VictimGroup, *, now_s: float, grace_s: float) -> Preemption:
     methods = tuple(way_out(job, grace_s) for job in group.jobs)
     overhead = preemption_overhead(zip(group.jobs, methods, strict=True), now_s)
     return Preemption(group=group, overhead=overhead, methods=methods)
@@ -249,7 +249,7 @@ def _preemption_candidates(
     return (*found, *(stays(group) for group in considered if group.protected_by))
 
 
-def _candidate(preemption: Preemption, grace_s: float) -> Candidate:
+def _candidate(preemption: Preemption, *, grace_s: float) -> Candidate:
     """A preemption that is not chosen."""
     return Candidate(
         job_ids=preemption.group.job_ids,

@@ -165,7 +165,7 @@ class ProgrammeItems:
         Raises:
             ValueError: losses beyond 62 bits.
         """
-        givers = tuple(filter(attrgetter("spare_node_count"), items))
+        givers = tuple(item for item in items if item.spare_node_count)
         useful = [item for item in items if item.extra_node_count] if givers else list(items)
         useful.sort(key=attrgetter("job_ids"))  # mostly they are in this order already
         useful.sort(key=attrgetter("extra_node_count"))

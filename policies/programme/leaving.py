@@ -82,7 +82,7 @@ def turn(request: Request, *, saved_s: float, latest_s: float, leave_s: float, i
     return Turn(begin_s=begin_s, saved_by_s=saved_by_s, latest_s=latest_s, kill_s=kill_s)
 
 
-def behind(item: EvictionJob, group: VictimGroup, ahead_s: float) -> EvictionJob:
+def behind(item: EvictionJob, group: VictimGroup, *, ahead_s: float) -> EvictionJob:
     """The item if the file system writes for others first, for so long. The wait for a regular checkpoint
     passes meanwhile.
     """

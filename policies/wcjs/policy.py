@@ -232,9 +232,11 @@ class _PlacementSearch:
             memo=self.memo,
         )
         spared_by = self.memo.for_each(("spared", self.urgent.job.node_count), self.protected_by)
-        cost_of = self.memo.for_each(
-            "cost", lambda group: sum(cost(job, now_s, self.config) for job in group.jobs)
-        )
+
+        def cost_alone(group: VictimGroup) -> float:
+            return sum(cost(job, now_s, self.config) for job in group.jobs)
+
+        cost_of = self.memo.for_each("cost", cost_alone)
         return [
             PricedGroup(group=group, protected_by=group.protected_by or spared_by(group), cost=cost_of(group))
             for group in found
