@@ -177,14 +177,14 @@ class RefusedHolds:
         for job in waiting:
             row = refusals.rows.get(job.job_id)
             until_s = 0.0 if row is None or job.blocked_by else row.last.issued_s + row.pause_s(refused_s)
-            if row is not None and seen.now_s < until_s and not (kept := _kept(job, row, room, seen)):
+            if row is not None and seen.now_s < until_s:
                 instants.append(until_s)
-                pausing[job.job_id] = lacks = _lacks(row, refused_s)
-                jobs[job.job_id] = replace(job, blocked_by=lacks, eligible_s=math.inf)
-            elif row is not None and seen.now_s < until_s:
-                instants.append(until_s)
-                without[job.job_id] = f"further nodes ({row.last.words})"
-                jobs[job.job_id] = room.without(job, ~kept)
+                if kept := _kept(job, row, room, seen):
+                    without[job.job_id] = f"further nodes ({row.last.words})"
+                    jobs[job.job_id] = room.without(job, ~kept)
+                else:
+                    pausing[job.job_id] = lacks = _lacks(row, refused_s)
+                    jobs[job.job_id] = replace(job, blocked_by=lacks, eligible_s=math.inf)
             elif (found := avoiding.of(job)) is not None:
                 instants.append(found.until_s)
                 without[job.job_id] = found.words
