@@ -61,10 +61,8 @@ def shared_nodes(nodes: int, urgent_count: int, size: int) -> Cluster:
         replace(urgent(f"u{index}", size, submit_s=NOW_S - 10.0 - index), demand=demand)
         for index in range(urgent_count)
     ]
-    view, capacity = (
-        cluster(nodes, *jobs, *waiting, now_s=NOW_S),
-        Resources.of({CPU: CORES, MEMORY: MEGABYTES}),
-    )
+    view = cluster(nodes, *jobs, *waiting, now_s=NOW_S)
+    capacity = Resources.of({CPU: CORES, MEMORY: MEGABYTES})
     return replace(view, nodes=tuple(replace(node, capacity=capacity) for node in view.nodes))
 
 

@@ -269,8 +269,8 @@ def _connect(path: Path | None, *, read_only: bool) -> tuple[sqlite3.Connection,
 
 
 def _is_at_rest(path: Path) -> bool:
-    """Whether a database is on a read-only file system and has no log of writes beside it. It can then be
-    read without the files that SQLite otherwise creates next to it.
+    """Whether a database is on a read-only file system and has no log of writes next to it. SQLite can then
+    read it without creating any files.
     """
     return _is_unwritable(path) and not _log_of_writes(path)
 

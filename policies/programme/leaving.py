@@ -83,8 +83,8 @@ def turn(request: Request, *, saved_s: float, latest_s: float, leave_s: float, i
 
 
 def behind(item: EvictionJob, group: VictimGroup, *, ahead_s: float) -> EvictionJob:
-    """The item if the file system writes for others first, for so long. The wait for a regular checkpoint
-    passes meanwhile.
+    """The item if the file system first writes checkpoints of other jobs, for `ahead_s` seconds. Its wait for
+    its next regular checkpoint passes meanwhile.
     """
     if item.application_s is None or not ahead_s:
         return item

@@ -17,8 +17,8 @@ LONGEST_S: Final = 350 * 86_400.0
 """How long a hold may last from its start to its end for it to be lengthened, in seconds: clusters hold nodes
 for less than a year."""
 LAST_S: Final = 600.0
-"""How long before the end of a hold it goes if its job may run on after its time limit, in seconds: longer
-than the daemon needs to start again."""
+"""If the job of a hold may run on after its time limit, makeway ends the hold so many seconds before its end
+time: longer than the daemon needs to start again."""
 SPARE_S: Final = 60.0
 """How much longer than it needs to be a hold is made, in seconds: clusters may count in minutes."""
 

@@ -220,7 +220,7 @@ DAY_S = 86_400.0
 def test_a_job_stays_that_slurm_would_hold_after_the_end_of_its_reservation(
     own: tuple[str, ...], limit_s: float | None, leaves: bool
 ) -> None:
-    """It would wait, held by nobody, until somebody releases it."""
+    """Slurm would hold the job until somebody releases it."""
     since_s = NOW_S - DAY_S
     known = [
         RawReservation(name="ends", nodes=("n1",), start_s=since_s, end_s=NOW_S + 1000.0),

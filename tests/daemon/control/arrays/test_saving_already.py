@@ -109,7 +109,7 @@ def test_of_a_job_that_is_made_larger_again_those_that_save_leave_first(
 
 
 def second_comes_while_one_more_saves(slurm: FourJobs, loop: Reconciler) -> set[str]:
-    """Two jobs are asked to save for the first urgent job, which then needs one of them. Returns the two."""
+    """Two jobs are asked to save for the first urgent job. Then it needs only one of them. Returns both."""
     slurm.submit(FIRST, 2)
     goes_on(slurm, loop)
     asked = {one[1] for one in slurm.sent("checkpoint")}
