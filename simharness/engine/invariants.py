@@ -1,6 +1,8 @@
 """What must hold after every instant of a simulation, computed again from the jobs themselves."""
 
+from functools import reduce
 from math import inf
+from operator import or_
 
 from makeway.policies.model import Resources, dominant_share, total
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
@@ -31,6 +33,8 @@ class InvariantChecker:
 
     def __init__(self, machine: SimMachine) -> None:
         self._machine = machine
+        self._shared = machine if isinstance(machine, SharedMachine) else None
+        self._everything = (1 << machine.node_count) - 1
         self._running: frozenset[int] = frozenset()
         self._held = 0
         self._since_s = machine.now_s
@@ -47,16 +51,17 @@ class InvariantChecker:
 
     def after_pass(self) -> None:
         """Verify everything."""
-        holders = [live for live in self._machine.live.values() if live.nodes]  # not by its own list of them
-        started = [live for live in holders if live.index not in self._running]
-        if isinstance(self._machine, SharedMachine):
-            self._shared_nodes(self._machine, holders)
+        machine, running = self._machine, self._running
+        holders = [live for live in machine.live.values() if live.nodes]  # not by its own list of them
+        started = [live for live in holders if live.index not in running]
+        if self._shared is not None:
+            self._shared_nodes(self._shared, holders)
         else:
             self._nodes(holders)
         self._node_seconds(holders)
         for live in started:
             self._may_start(live)
-        scheduler = self._machine.scheduler
+        scheduler = machine.scheduler
         if isinstance(scheduler, PartitionedScheduler):
             for live in started:
                 if not scheduler.serves(live):
@@ -69,21 +74,16 @@ class InvariantChecker:
 
     def _nodes(self, holders: list[JobRun]) -> None:
         machine = self._machine
-        held, count = 0, 0
-        for live in holders:
-            if live.nodes.bit_count() != live.size:
-                raise self._fail(
-                    f"job {live.job.job_id!r} has {live.nodes.bit_count()} nodes for {live.size}"
-                )
-            count += live.size
-            held |= live.nodes
-        if held.bit_count() != count:
+        nodes = [live.nodes for live in holders]
+        sizes = [live.size for live in holders]
+        if [*map(int.bit_count, nodes)] != sizes:
+            raise self._fail(_wrong_size(holders))
+        held = reduce(or_, nodes, 0)
+        if held.bit_count() != sum(sizes):
             self._held_twice(holders)
-        parts = (held, machine.free, machine.down)
-        everything = (1 << machine.node_count) - 1
-        if held | machine.free | machine.down != everything:
+        if held | machine.free | machine.down != self._everything:
             raise self._fail("a node is neither held nor free nor down")
-        if sum(part.bit_count() for part in parts) != machine.node_count:
+        if held.bit_count() + machine.free.bit_count() + machine.down.bit_count() != machine.node_count:
             raise self._fail("a node is two of held, free and down")
 
     def _held_twice(self, holders: list[JobRun]) -> None:
@@ -116,11 +116,12 @@ class InvariantChecker:
             raise self._fail(f"the clock has gone back from {self._since_s} s")
         self._held_node_s += self._held * (machine.now_s - self._since_s)
         self._since_s = machine.now_s
-        self._held = sum(live.size for live in holders)
+        self._held = sum([live.size for live in holders])
         for segment in machine.segments[self._segments :]:
             self._closed_node_s += (segment.end_s - segment.start_s) * segment.nodes.bit_count()
         self._segments = len(machine.segments)
-        open_node_s = sum((machine.now_s - live.segment_start_s) * live.size for live in holders)
+        now_s = machine.now_s
+        open_node_s = sum([(now_s - live.segment_start_s) * live.size for live in holders])
         recorded_node_s = self._closed_node_s + open_node_s
         if abs(recorded_node_s - self._held_node_s) > 1e-9 * (1.0 + self._held_node_s):
             raise self._fail(f"{recorded_node_s} node-seconds are recorded, {self._held_node_s} were held")
@@ -176,8 +177,8 @@ class InvariantChecker:
             # A job that has just started smaller has a longer limit; the queue went by the usual one.
             waited = (self._machine.now_s - job.submit_s) / (live.usual_walltime_s or live.walltime_s)
             share = 1.0
-            if isinstance(self._machine, SharedMachine) and job.demand is not None:
-                share = dominant_share(job.demand, self._machine.nodes.reference)
+            if self._shared is not None and job.demand is not None:
+                share = dominant_share(job.demand, self._shared.nodes.reference)
             return (-(waited**3) * (job.node_count * share), job.submit_s, live.index)
         return (0.0, job.submit_s, live.index)
 
@@ -186,10 +187,12 @@ class InvariantChecker:
     ) -> float:
         """The first instant at which enough nodes are sure to be free for `head`. Infinite: there is none."""
         machine = self._machine
-        if isinstance(machine, SharedMachine):
-            return self._foreseen_shared_s(machine, head, holders)
+        if self._shared is not None:
+            return self._foreseen_shared_s(self._shared, head, holders)
         smallest = head.size if isinstance(scheduler, SharedScheduler) else scheduler.smallest(head)
         holds = machine.holds.values()
+        if not holds:
+            return self._foreseen_without_holds_s(smallest, holders)
         released = [(live.limit_s, live.nodes) for live in holders]
         released += [(hold.end_s, 0) for hold in holds]  # what it keeps is looked at below
         released.sort()
@@ -205,6 +208,17 @@ class InvariantChecker:
                 at_s = next_s
             nodes |= freed
         return inf
+
+    def _foreseen_without_holds_s(self, smallest: int, holders: list[JobRun]) -> float:
+        """The same where no node is kept for anybody, so that their number tells it."""
+        free, at_s = self._machine.free.bit_count(), self._machine.now_s
+        if free < smallest:
+            for next_s, freed in sorted([(live.limit_s, live.size) for live in holders]):
+                free, at_s = free + freed, max(at_s, next_s)
+                if free >= smallest:
+                    return at_s
+            return inf
+        return at_s
 
     def _foreseen_shared_s(self, machine: SharedMachine, head: JobRun, holders: list[JobRun]) -> float:
         """The same on shared nodes, node by node."""
@@ -225,6 +239,11 @@ class InvariantChecker:
             ready_s.append(node_ready_s)
         ready_s.sort()
         return ready_s[head.size - 1] if len(ready_s) >= head.size else inf
+
+
+def _wrong_size(holders: list[JobRun]) -> str:
+    live = next(live for live in holders if live.nodes.bit_count() != live.size)
+    return f"job {live.job.job_id!r} has {live.nodes.bit_count()} nodes for {live.size}"
 
 
 def _parts(machine: SharedMachine, holders: list[JobRun]) -> dict[int, list[tuple[float, Resources]]]:
