@@ -2,7 +2,6 @@
 
 from functools import reduce
 from math import inf
-from operator import or_
 
 from makeway.policies.model import Resources, dominant_share, total
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
@@ -78,7 +77,7 @@ class InvariantChecker:
         sizes = [live.size for live in holders]
         if [*map(int.bit_count, nodes)] != sizes:
             raise self._fail(_wrong_size(holders))
-        held = reduce(or_, nodes, 0)
+        held = reduce(int.__or__, nodes, 0)
         if held.bit_count() != sum(sizes):
             self._held_twice(holders)
         if held | machine.free | machine.down != self._everything:
