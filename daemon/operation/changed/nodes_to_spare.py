@@ -4,7 +4,7 @@ The nodes are integers, and one set of names serves all jobs that do without the
 urgent jobs may wait on a cluster of many thousand nodes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from makeway.policies.common.holds import eligible_set
@@ -40,21 +40,28 @@ class NodesToSpare:
             self._by_demand[job.demand] = self._room_for(job.demand)
         return there & self._by_demand[job.demand]
 
-    def can_spare(self, job: Job, nodes: int, order: Sequence[str]) -> int:
+    def can_spare(
+        self, job: Job, nodes: int, order: Sequence[str], refused: Iterable[tuple[str, ...]] = ()
+    ) -> int:
         """Which of the nodes a job can do without. What is held for it already it keeps.
 
         Args:
             job: one of the urgent jobs.
             nodes: those that it had better not have, as a set of the cluster's `node_sets`.
             order: their names, and perhaps others: it does without the first ones, if not without all.
+            refused: the holds that were refused to it. It does without one node of each first, so that none
+                of them is asked for again.
         """
         unwanted, there = nodes & eligible_set(job, self._seen) & ~self.held(job), self.could_have(job)
         spare = there.bit_count() - job.node_count - self._for_components(job, there)
         wanted = unwanted & there
         if wanted.bit_count() <= spare:
             return unwanted
-        first = [name for name in order if self._sets.has(wanted, name)][: max(0, spare)]
-        return (unwanted & ~there) | self._sets.of_new(first)
+        gone = unwanted & ~there
+        names = [name for name in order if self._sets.has(wanted, name)]
+        first = self._one_of_each(names, [hold for hold in map(self._sets.of, refused) if not hold & gone])
+        in_turn = [*first, *(name for name in names if name not in first)]
+        return gone | self._sets.of_new(in_turn[: max(0, spare)])
 
     def without(self, job: Job, nodes: int) -> Job:
         """The job, which may not run on these nodes."""
@@ -65,6 +72,17 @@ class NodesToSpare:
             self._eligible[key] = names = frozenset(sets.names(left))
             sets.keep(names, left)
         return replace(job, eligible_nodes=self._eligible[key])
+
+    def _one_of_each(self, names: Sequence[str], holds: Sequence[int]) -> dict[str, None]:
+        """Some of the names, in their order: each hold has one of them, if it has any of the names."""
+        found = dict[str, None]()
+        for name in names:
+            rest = [hold for hold in holds if not self._sets.has(hold, name)]
+            if len(rest) < len(holds):
+                found[name], holds = None, rest
+            if not holds:
+                break
+        return found
 
     def _is_own(self, hold: Reservation, job: Job) -> bool:
         """Whether a hold is for that job."""

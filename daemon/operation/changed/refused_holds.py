@@ -63,6 +63,8 @@ class _Row:
     """How many of them had a node that another one before had, too. The others count little."""
     nodes: dict[str, float] = field(default_factory=dict[str, float])
     """By node: how many of them had it."""
+    holds: dict[tuple[str, ...], None] = field(default_factory=dict[tuple[str, ...], None])
+    """Which nodes they had; those after which makeway was asked to try again are left out."""
 
     def add(self, answer: HoldAnswer, weight: float) -> None:
         """Count the next one."""
@@ -70,6 +72,8 @@ class _Row:
         self.times += weight
         self.repeated += weight * (1.0 if any(name in self.nodes for name in nodes) else _OTHER_NODES)
         self.nodes.update({name: self.nodes.get(name, 0.0) + weight for name in nodes})
+        if answer.final:
+            self.holds[nodes] = None
 
     def pause_s(self, refused_s: float) -> float:
         """How long after the last one the next hold may be tried. It doubles as the same nodes are refused
@@ -242,7 +246,8 @@ class _Avoiding:
         """What a job does without. None: it may have all nodes."""
         by_one = self._refusals.avoided_by(job.job_id, self._now_s)
         nodes = self._all | self._sets.of_new(by_one)
-        nodes = self._room.can_spare(job, nodes, self._order) if nodes else 0
+        row = self._refusals.rows.get(job.job_id)
+        nodes = self._room.can_spare(job, nodes, self._order, row.holds if row else ()) if nodes else 0
         if not nodes:
             return None
         if by_one:

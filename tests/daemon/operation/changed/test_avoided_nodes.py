@@ -202,3 +202,21 @@ def test_what_is_held_for_another_component_serves_that_one() -> None:
     view = cluster(5, *parts, reservations=(held("7+1", ("n3", "n4")),))
     found = counted(view, answers(*[("7+0", ("n1",))] * 2))
     assert found["7+0"].eligible_nodes == frozenset({"n2", "n3", "n4", "n5"})
+
+
+def test_a_job_never_asks_for_the_same_hold_again_if_there_are_others() -> None:
+    """It needs four of twelve nodes, four of which are refused. Its holds would else take turns for ever."""
+    refused, said, now_s = frozenset({"n4", "n7", "n8", "n12"}), list[HoldAnswer](), 1000.0
+    watch, asked = RefusedHolds(lambda _: said), list[frozenset[str]]()
+    while not asked or asked[-1] & refused:
+        found = watch.counted(cluster(12, urgent("u", 4), now_s=now_s), 60.0).jobs_by_id()["u"]
+        if found.blocked_by:
+            now_s = watch.again_s or 0.0
+            continue
+        nodes = tuple(name for name in node_names(12) if name in (found.eligible_nodes or node_names(12)))
+        asked.append(frozenset(nodes[:4]))
+        said += answers(("u", nodes[:4]), at_s=now_s)
+        now_s += 1.0
+        assert len(asked) < 20
+    assert asked[0] == asked[1]
+    assert len({*asked}) == len(asked) - 1
