@@ -17,8 +17,8 @@ LONGEST_S: Final = 350 * 86_400.0
 """How long a hold may last from its start to its end for it to be lengthened, in seconds: clusters hold nodes
 for less than a year."""
 LAST_S: Final = 600.0
-"""If the job of a hold may run on after its time limit, makeway ends the hold so many seconds before its end
-time: longer than the daemon needs to start again."""
+"""If the job of a hold may run on after its time limit, or was suspended, makeway ends the hold so many
+seconds before its end time: longer than the daemon needs to start again."""
 SPARE_S: Final = 60.0
 """How much longer than it needs to be a hold is made, in seconds: clusters may count in minutes."""
 
@@ -43,13 +43,15 @@ def outgrows_hold(operation: Operation, job: Job, cluster: Cluster) -> bool:
     would be idle until its end, or it might be ended with the hold.
 
     One with a raised time limit is freed at once, while this daemon is there to do it. One that may run on
-    after its limit keeps its hold as long as possible: most jobs end before.
+    after its limit keeps its hold as long as possible: most jobs end before. So does one that runs longer
+    than it seemed to be allowed to: Slurm does not count the time for which a job was suspended.
     """
     end_s = next((one.end_s for one in cluster.reservations if one.name == operation.reservation), None)
     if end_s is None or job.start_s is None or job.state is not JobState.RUNNING:
         return False
     limit_s = job.start_s + min(job.walltime_s, LONGEST_S)
-    outlives = end_s < limit_s or (end_s < limit_s + job.overtime_s and cluster.now_s >= end_s - LAST_S)
+    latest_s, soon_over = limit_s + job.overtime_s, cluster.now_s >= end_s - LAST_S
+    outlives = end_s < limit_s or (soon_over and not cluster.now_s < latest_s <= end_s)
     return outlives or len(job.nodes) < len(operation.nodes)
 
 

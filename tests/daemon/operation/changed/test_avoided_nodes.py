@@ -220,3 +220,18 @@ def test_a_job_never_asks_for_the_same_hold_again_if_there_are_others() -> None:
         assert len(asked) < 20
     assert asked[0] == asked[1]
     assert len({*asked}) == len(asked) - 1
+
+
+def test_what_a_job_can_spare_is_all_spared() -> None:
+    """One node of each refused hold comes first, and then others that were refused as often."""
+    said = answers(*[("u", ("n1", "n2", "n3"))] * 2)
+    found = counted(cluster(5, urgent("u", 3)), said)["u"]
+    assert found.eligible_nodes == frozenset({"n3", "n4", "n5"})
+
+
+def test_of_the_refused_nodes_those_are_named_that_a_job_does_without() -> None:
+    said = answers(*[("w", ("n1",))] * 3, *[("w", ("n3",))] * 2)
+    watch = RefusedHolds(lambda _: said)
+    elsewhere = replace(urgent("u", 1), eligible_nodes=frozenset({"n2", "n3"}))
+    watch.counted(cluster(4, elsewhere), 60.0)
+    assert watch.news == (f"job u does without n3 ({WORDS})",)

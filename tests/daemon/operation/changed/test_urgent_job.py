@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from makeway.daemon.operation.changed.hold_end import LAST_S, LONGEST_S
+from makeway.daemon.operation.observation import only_awaits_end
 from makeway.daemon.operation.transitions import advance, record
 from makeway.daemon.operation.validation import validate
 from makeway.policies.common.holds import shortfall
@@ -15,6 +16,7 @@ from makeway.policies.model import (
     Ending,
     Job,
     JobKind,
+    JobState,
     Method,
     Operation,
     OperationOutcome,
@@ -258,10 +260,24 @@ def test_no_hold_is_lengthened_to_almost_a_year(since_s: float, lengthened: bool
         (4000.0, DAY_S, 6000.0, 4, False),
         (500.0, DAY_S, 1021.0 + LAST_S, 4, True),
         (500.0, 0.0, 1021.0 + LAST_S, 4, False),
+        (1.0, 0.0, 1021.0 + LAST_S, 4, True),
+        (1.0, 0.0, 1023.0 + LAST_S, 4, False),
+        (1.0, 5.0, 1021.0 + LAST_S, 4, False),
         (math.inf, 0.0, LONGEST_S + DAY_S, 4, False),
         (4000.0, 0.0, 6000.0, 3, True),
     ],
-    ids=["raised", "ends before", "overtime later", "overtime", "ends soon", "without a limit", "shrunk"],
+    ids=[
+        "raised",
+        "ends before",
+        "overtime later",
+        "overtime",
+        "ends soon",
+        "suspended",
+        "suspended later",
+        "overtime ends before",
+        "without a limit",
+        "shrunk",
+    ],
 )
 def test_a_running_job_loses_the_hold_that_would_end_it_or_keep_its_nodes_idle(
     walltime_s: float, overtime_s: float, end_s: float, size: int, released: bool
@@ -279,6 +295,24 @@ def test_a_running_job_loses_the_hold_that_would_end_it_or_keep_its_nodes_idle(
     validate(operation)
     assert [type(action) for action in issued] == [Prioritise] * released
     view = replace(view, jobs=(runs, replace(lender, prioritised=True)), now_s=1022.0)
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert [type(action) for action in issued] == [Release] * released
+    assert operation.phase is (Phase.RETURNING if released else Phase.LENT)
+
+
+@pytest.mark.parametrize(("state", "released"), [(JobState.RUNNING, True), (JobState.COMPLETING, False)])
+def test_the_hold_of_a_job_whose_limit_is_raised_ends_also_when_the_lenders_run_again(
+    state: JobState, released: bool
+) -> None:
+    """Then nothing but its end is waited for. One that is completing is about to end."""
+    operation, _ = issue_all(held_operation(requeue("v")), holding(running("v", NODES)))
+    view = lent_view(running("v", ("n5",), requeue_count=1))
+    for _ in range(2):
+        operation = advance(operation, view, PATIENCE)
+    assert only_awaits_end(operation)
+    runs = replace(view.jobs[0], walltime_s=DAY_S, state=state)
+    hold = replace(view.reservations[0], end_s=6000.0)
+    view = replace(view, jobs=(runs, *view.jobs[1:]), reservations=(hold,), now_s=1021.0)
     operation, issued = issue_all(advance(operation, view, PATIENCE), view)
     assert [type(action) for action in issued] == [Release] * released
     assert operation.phase is (Phase.RETURNING if released else Phase.LENT)
