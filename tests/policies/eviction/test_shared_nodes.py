@@ -57,6 +57,24 @@ def test_one_core_of_a_node_with_a_protected_job_is_found(waiting: Build) -> Non
     assert notes["p"] == "not_preemptible"
 
 
+def test_each_way_of_each_job_is_told_and_the_chosen_one_is_marked(waiting: Build) -> None:
+    """A job may be killed, or leave after a checkpoint. One that is protected has no way."""
+    saves = CheckpointSpec(system_s=60.0, grace_s=120.0)
+    cluster = shared(
+        part("a", "n0", amounts(4), checkpoint=saves),
+        part("p", "n0", amounts(4), preemptible=False),
+        waiting("u", 1, demand=amounts(4)),
+        node_count=1,
+    )
+    (why,) = decide(cluster).rationale
+    told = [(one.job_ids[0], one.method, one.loss_node_s, one.delay_s, one.chosen) for one in why.candidates]
+    assert told == [
+        ("a", Method.KILL, 500, 0.0, False),
+        ("a", Method.SYSTEM, 0, 60.0, True),
+        ("p", None, 0, 0.0, False),
+    ]
+
+
 def test_memory_is_what_lacks(waiting: Build) -> None:
     cluster = shared(
         part("a", "n0", amounts(1, mem=12_000)),

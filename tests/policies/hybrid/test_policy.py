@@ -97,6 +97,11 @@ def test_paa_preempts_in_ascending_order_of_overhead(
         ("fresh", 120, True, "ranked by 0.061 node-hours: lost work and the setup"),
         ("stale", 2000, False, ""),
     ]
+    assert [(found.method, found.delay_s) for found in why.candidates] == [
+        (Method.SYSTEM, 120.0),
+        (Method.KILL, 0.0),
+        (Method.KILL, 0.0),
+    ]
     assert (why.loss_node_s, why.ready_s) == (120, NOW_S + 120.0)
     assert why.summary.endswith("preempt m, fresh, the least overhead first.")
 
