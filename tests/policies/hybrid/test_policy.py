@@ -106,6 +106,23 @@ def test_paa_preempts_in_ascending_order_of_overhead(
     assert why.summary.endswith("preempt m, fresh, the least overhead first.")
 
 
+def test_what_is_known_of_a_job_is_not_that_of_an_urgent_job_with_less_time(
+    running: Build, malleable: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    """It saves its work in 120 s, and 60 s are left to one of the urgent jobs."""
+    jobs = (running("fresh", "n0", start_s=NOW_S - 10.0), malleable("m", "n1"))
+    hurried = waiting("u", 1, start_within_s=60.0, submit_s=NOW_S - 1.0)
+    decision = paa(cluster_of(2, *jobs, hurried, waiting("w", 1)))
+    assert leaving(decision) == [("fresh", Method.KILL, 0.0), ("m", Method.SYSTEM, 120.0)]
+    told = [
+        (why.for_job_id, one.method, one.delay_s, one.loss_node_s)
+        for why in decision.rationale
+        for one in why.candidates
+        if one.job_ids == ("m",) and one.method is not None
+    ]
+    assert told == [("u", Method.KILL, 0.0, 1000), ("w", Method.SYSTEM, 120.0, 0)]
+
+
 def test_past_evictions_count_in_the_order_and_the_loss_that_is_told_is_the_real_one(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:

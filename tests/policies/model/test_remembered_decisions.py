@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from makeway.policies.model import CPU, CheckpointSpec, Cluster, Job, Memo, Node, Requeue, Resources
+from makeway.policies.model import CPU, CheckpointSpec, Cluster, Job, JobKind, Memo, Node, Requeue, Resources
 from makeway.policies.registry import find
 from tests.builders import node_names, running, urgent
 
@@ -39,9 +39,12 @@ def saves(draw: Random) -> CheckpointSpec | None:
 
 def job(draw: Random, job_id: str, nodes: tuple[str, ...], cores: int | None) -> Job:
     """A running job. `cores`: how many it holds of each node. None: the whole node."""
+    malleable = draw.random() < 0.3
     found = running(
         job_id,
         nodes,
+        kind=JobKind.MALLEABLE if malleable else JobKind.RIGID,
+        node_count_min=1 if malleable else None,
         start_s=NOW_S - draw.randint(60, 9000),
         checkpoint=saves(draw),
         setup_s=draw.choice([0.0, 60.0]),
@@ -88,11 +91,11 @@ def test_decisions_are_those_that_remember_nothing(
 ) -> None:
     policy, leaving = find(name), 0
     config = policy.config_type(**settings)
-    for seed in range(40):
+    for seed in range(25):
         view = several(Random(seed), parts=parts)
         decision = policy.decision(view, config)
         leaving += sum(isinstance(action, Requeue) for action in decision.actions)
         with monkeypatch.context() as patch:
             patch.setattr(Memo, "once", anew)
             assert policy.decision(view, config) == decision, seed
-    assert leaving > 20 or (parts and name == "wcjs")
+    assert leaving > 12 or (parts and name == "wcjs")
