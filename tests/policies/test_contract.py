@@ -117,6 +117,10 @@ def decision_with(**fields: Any) -> Decision:
             r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
         ),
         (
+            decision_with(rationale=(with_any(WHY, candidates=[LEFT]),)),
+            r"a Decision whose rationale\[0\].candidates is a value of type list; accepted: a tuple; of",
+        ),
+        (
             decision_with(rationale=(replace(WHY, candidates=(replace(LEFT, delay_s=math.inf),)),)),
             r"a Decision whose rationale\[0\].candidates is a value of type tuple; accepted: a tuple; of",
         ),
