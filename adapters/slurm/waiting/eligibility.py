@@ -29,7 +29,7 @@ _ENDED = "deleted"
 LETS_GO = "NO_HOLD_JOBS_AFTER_END"
 """The flag of a reservation whose jobs may start elsewhere once it has ended."""
 ENDLESS_S = 364 * 86_400.0
-"""A reservation without an end lasts a year."""
+"""A reservation without an end lasts a year. Jobs without a time limit run in it."""
 RETURNS_WITHIN_S = 86_400.0
 """How long a job may have to wait after its requeue, in seconds: urgent jobs run for a day at most, as a
 rule.
@@ -121,6 +121,8 @@ def _with_reserved_times(
 
 def _admits_again(reservation: RawReservation, raw: RawJob, now_s: float) -> bool:
     """Whether a job of a reservation that is requeued now surely runs again: there, or after its end."""
-    if LETS_GO in reservation.flags or reservation.end_s - reservation.start_s >= ENDLESS_S:
+    if LETS_GO in reservation.flags:
         return True
-    return raw.limit_s is not None and now_s + RETURNS_WITHIN_S + raw.limit_s <= reservation.end_s
+    endless = reservation.end_s - reservation.start_s >= ENDLESS_S
+    limit_s = 0.0 if raw.limit_s is None and endless else raw.limit_s
+    return limit_s is not None and now_s + RETURNS_WITHIN_S + limit_s <= reservation.end_s
