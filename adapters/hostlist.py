@@ -12,6 +12,8 @@ _RANGE = re.compile(r"(\d+)-(\d+)")
 _PART = re.compile(r"(?:[^,\[]|\[[^\]]*\])+")
 """A part of a host list between commas that are in no brackets."""
 _ENDS_IN_TEXT = re.compile(r"\][^\]]+$")
+_LONGEST = 120_000
+"""Linux takes no word of a command that has more than 131,071 bytes."""
 _MOST_NAMES = 1 << 17
 """More than any cluster has nodes; Slurm itself expands no range beyond 65,536."""
 
@@ -54,12 +56,13 @@ def fold(names: Iterable[str]) -> str:
     """The names as one host list, short enough for a command line. Empty for no names.
 
     22.05 takes no list such as `n[1-2]-ib` or `r[1-2]c1`, in which text follows the last bracket, as tried:
-    these names are written one by one.
+    these names are written one by one, unless no command could have so long a word. 24.11 and 26.05 take it.
     """
     folded = str(NodeSet.fromlist(sorted(set(names)), resolver=RESOLVER_NOGROUP))
-    return ",".join(
+    plain = ",".join(
         ",".join(expand(part)) if _ENDS_IN_TEXT.search(part) else part for part in _PART.findall(folded)
     )
+    return plain if len(plain) <= _LONGEST else folded
 
 
 def batch_host_first(names: tuple[str, ...], batch_host: str) -> tuple[str, ...]:

@@ -70,6 +70,13 @@ def test_no_text_follows_the_last_bracket(names: tuple[str, ...], folded: str) -
     assert set(expand(folded)) == set(names)
 
 
+def test_a_list_is_no_longer_than_a_command_can_be() -> None:
+    """24.11 and 26.05 take text after the last bracket."""
+    names = [f"rack{number // 100:02}-node{number % 100:02}-ib" for number in range(8000)]
+    assert fold(names) == "rack[00-79]-node[00-99]-ib"
+    assert fold(names[:7000]) == ",".join(names[:7000])
+
+
 @settings(deadline=None)
 @given(st.sets(st.integers(0, 2000), min_size=1, max_size=60), st.integers(0, 4))
 def test_folding_is_undone_by_expanding(numbers: set[int], width: int) -> None:
