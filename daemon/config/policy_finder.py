@@ -17,6 +17,7 @@ from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from inspect import signature
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any, TypeGuard, cast
 
@@ -52,6 +53,11 @@ def find_policy(name: str, folder: Path | None = None) -> Policy[Any]:
     if name not in registry.POLICIES:
         for point in entry_points(group=GROUP, name=name):
             return _of_package(point.value, point.load)
+    if Path(name).suffix or os.sep in name:
+        raise registry.UnknownPolicy(
+            f"unknown policy {name!r}: the name of a policy file ends in {SUFFIX}, other names have neither "
+            f"'.' nor '{os.sep}'"
+        )
     return registry.find(name)
 
 
@@ -84,7 +90,7 @@ def _run(path: Path, where: str) -> ModuleType:
             "read"
         ) from error
     if not stat.S_ISREG(found.st_mode):
-        raise registry.UnknownPolicy(f"{where}: there is no such file")
+        raise registry.UnknownPolicy(f"{where}: it is no file; accepted: a file of Python")
     if why is not None:
         raise registry.UnknownPolicy(f"{where}: it is not run: {why}")
     name = f"makeway_policy_file_{path.stem}"
@@ -96,8 +102,15 @@ def _run(path: Path, where: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise registry.UnknownPolicy(f"{where}: {type(error).__name__}: {error}") from error
+        line = _line_in(path, error)
+        raise registry.UnknownPolicy(f"{where}: {type(error).__name__}: {error}{line}") from error
     return module
+
+
+def _line_in(path: Path, error: BaseException) -> str:
+    """Which line of the file raised the error. Empty: none did, or the error itself says so."""
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f" (line {lines[-1]})" if lines else ""
 
 
 def _of_package(value: str, load: Callable[[], object]) -> Policy[Any]:

@@ -81,8 +81,9 @@ def test_a_file_that_has_changed_is_read_again(written: Callable[[str], Path]) -
         ("from makeway.policies.eviction.policy import EVICTION", "it defines none"),
         (OWN + OWN.replace("OWN =", "TWO =").replace('"own",', '"two",'), "it defines own, two"),
         ("if True\n", "SyntaxError"),
-        ("raise SystemExit(3)", "SystemExit: 3"),
-        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("raise SystemExit(3)", "SystemExit: 3 (line 1)"),
+        ("def limit() -> int:\n    raise KeyError('x')\nlimit()", "KeyError: 'x' (line 2)"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module' (line 1)"),
         (OWN.replace('name="own"', 'name="eviction"'), "its name is 'eviction'; accepted: lower-case words"),
         (OWN.replace('name="own"', 'name="My Own"'), "its name is 'My Own'"),
         (OWN.replace('name="own"', "name=5"), "its name is 5; accepted: lower-case words"),
@@ -114,8 +115,13 @@ def test_a_file_that_cannot_be_looked_at_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_file_is_no_policy_file(tmp_path: Path) -> None:
     (tmp_path / "own.py").mkdir()
     (tmp_path / "file").touch()
-    for name in ("own.py", "file/own.py", "absent.py"):
+    for name in ("file/own.py", "absent.py"):
         with pytest.raises(UnknownPolicy, match="there is no such file"):
+            find_policy(name, tmp_path)
+    with pytest.raises(UnknownPolicy, match="it is no file"):
+        find_policy("own.py", tmp_path)
+    for name in ("own.txt", "folder/own"):
+        with pytest.raises(UnknownPolicy, match=rf"{name}': the name of a policy file ends in \.py"):
             find_policy(name, tmp_path)
 
 
