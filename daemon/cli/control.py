@@ -76,6 +76,7 @@ def resume(socket: Path | None, config: Path | None) -> None:
 def handover(socket: Path | None, config: Path | None) -> None:
     """Give the lease up, so that another daemon of the cluster leads from its next poll on.
 
+    This daemon begins nothing for the length of a lease. If no other one has taken over then, it leads again.
     For root and the daemon's user only.
     """
     if not _request(socket, config, "handover")["led"]:

@@ -112,10 +112,15 @@ class Leadership:
         return leads
 
     def withdraw(self) -> None:
-        """Remove the lease, if this daemon has it: it has nothing more to do. Only after its last cycle."""
+        """Remove the lease, if this daemon has it, or was the last to have it: it has nothing more to do.
+        Only after its last cycle.
+        """
+        newest = self.standing.lease
         if self._until_s > -inf:
             self._until_s = -inf
             self._remove(self._notes.led)
+        elif newest is not None and self._notes.wrote(newest):  # it was handed over, and no daemon took it
+            self._remove(newest.term)
 
     def due_in_s(self) -> float | None:
         """Seconds until the lease is to be written, or another daemon's may have ended. None: nothing is

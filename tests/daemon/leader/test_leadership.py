@@ -280,6 +280,22 @@ def test_a_daemon_that_withdraws_leaves_no_lease_and_another_takes_over(world: W
     assert world.terms() == [2]
 
 
+def test_a_lease_that_was_handed_over_and_that_nobody_took_is_withdrawn_too(world: World) -> None:
+    first, second = Daemon(world), Daemon(world)
+    first.look()
+    first.lease.hand_over()
+    first.look()
+    second.look()
+    first.look()
+    first.lease.withdraw()
+    assert world.terms() == [2], "it is the other's, who took the lease"
+    second.lease.hand_over()
+    second.look()
+    second.look()
+    second.lease.withdraw()
+    assert world.terms() == []
+
+
 def test_a_controller_that_has_forgotten_the_lease(world: World) -> None:
     first, second = Daemon(world), Daemon(world)
     first.look()
