@@ -23,7 +23,7 @@ def below_folder(path: Path, info: ValidationInfo) -> Path:
     """Relative paths start at the folder of the configuration file, wherever the daemon was started."""
     text = str(path)
     if not text.isprintable() or text.startswith("~") or text in {"", "."}:
-        raise ValueError("a path of a file is expected, without ~ and control characters")
+        raise ValueError(f"a path of a file is expected, without ~ and control characters, not {text!r}")
     context: object = info.context
     folder = context.folder if isinstance(context, LoadContext) else Path()
     return folder.absolute() / path

@@ -64,6 +64,35 @@ def ended_by(error: Exception) -> int | None:
     return complain([str(error)]) if isinstance(error, PolicyError) else None
 
 
+def usage_text(error: click.UsageError) -> str:
+    """What is wrong with a command line, in one line: with an option's value, what it takes instead."""
+    text = " ".join(error.format_message().split())
+    param = error.param if isinstance(error, click.BadParameter) else None
+    given, refused, _ = text.partition(" does not match " if _is_day(param) else " is not ")
+    if param is None or not refused or (wanted := _wanted(param.type)) is None:
+        return text
+    return f"{given} is not accepted; accepted: {wanted}"
+
+
+def _is_day(param: click.Parameter | None) -> bool:
+    return param is not None and isinstance(param.type, click.DateTime)
+
+
+def _wanted(kind: click.ParamType) -> str | None:
+    """The numbers, or days, that an option takes. None: it takes something else, and click says it well."""
+    if isinstance(kind, click.DateTime):
+        return "a day of the calendar, such as 2026-01-31"
+    if not isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
+        return None
+    number = "a whole number" if isinstance(kind, click.types.IntParamType) else "a number"
+    if not isinstance(kind, click.IntRange | click.FloatRange):
+        return number
+    least = "" if kind.min is None else f" {'above' if kind.min_open else 'from'} {kind.min:g}"
+    if kind.max is None:
+        return f"{number}{least}" if kind.min_open or not least else f"{number}{least} on"
+    return f"{number}{least} to {kind.max}"
+
+
 def complain(problems: Sequence[str], status: int = CANNOT_GO_ON) -> int:
     """Print one line on standard error for each problem. Returns the exit status."""
     from makeway.daemon.service.systemd import Priority, goes_to_journal

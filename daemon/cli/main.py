@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from makeway.daemon.cli.control import handover, pause, poke, resume
-from makeway.daemon.cli.ending import complain, ended_by, open_standard_streams, show_any_character
+from makeway.daemon.cli.ending import (
+    complain,
+    ended_by,
+    open_standard_streams,
+    show_any_character,
+    usage_text,
+)
 from makeway.daemon.cli.joined import JoinedCommands
 from makeway.daemon.cli.options import (
     CONFIG_PATH,
@@ -353,7 +359,7 @@ def run_cli(
         return CANNOT_GO_ON
     except click.UsageError as error:
         where = f" (see `{error.ctx.command_path} --help`)" if error.ctx is not None else ""
-        return complain([" ".join(error.format_message().split()) + where])
+        return complain([usage_text(error) + where])
     except click.ClickException as error:
         return complain([" ".join(error.format_message().split())])
     except click.Abort:

@@ -286,6 +286,9 @@ def problems_of(error: "ValidationError", model: "type[BaseModel]") -> "list[Pro
                 text = f"unknown key; {closest(str(key[-1]), place.siblings)}"
             case "missing":
                 text = f"this key is missing; accepted: {place.accepted}"
+            case "string_type" if isinstance(value, int | float):  # 0815, yes
+                wanted = f"{place.accepted} (in quotes, if it is meant as a name)"
+                text = f"{_shown(value)} is not accepted; accepted: {wanted}"
             case "value_error":
                 cause = entry.get("ctx", {}).get("error")
                 text = str(cause)

@@ -19,6 +19,7 @@ from makeway.policies.model import Limits
 
 SOCKET_PATH_LIMIT = 107
 """Bytes of the path of a Unix socket that Linux takes."""
+_HOST = ("metrics", "host")
 _ADAPTER = "a mapping with the `type` of an adapter, such as `type: slurm`, and its settings"
 
 
@@ -191,12 +192,10 @@ class MetricsSettings(Section):
         try:
             address = ipaddress.ip_address("127.0.0.1" if self.host == "localhost" else self.host)
         except ValueError:
-            raise ValueError(f"metrics.host {self.host[:60]!r} is no IP address") from None
+            raise ProblemAtKey(_HOST, f"{self.host[:60]!r} is no IP address") from None
         if not address.is_loopback and not self.allow_remote:
-            raise ValueError(
-                f"metrics.host {self.host} can be reached by other machines, and the metrics have no "
-                "password: set metrics.allow_remote to true if that is meant, or use 127.0.0.1"
-            )
+            why = "can be reached by other machines, without a password"
+            raise ProblemAtKey(_HOST, f"{self.host} {why}; accepted: 127.0.0.1, or allow_remote: true")
         return self
 
 
@@ -234,7 +233,7 @@ class HookSettings(Section):
         if words is None:
             return None
         if not words or not words[0].startswith("/") or any("\0" in word for word in words):
-            raise ValueError("the absolute path of a program is expected, and its arguments")
+            raise ValueError(f"{str(words)[:60]} is not accepted; accepted: {_HOOK}")
         path = Path(words[0])
         try:
             path.stat()

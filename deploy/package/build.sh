@@ -46,7 +46,7 @@ cat >"$opt/bin/makeway" <<'END'
 #!/opt/makeway/bin/python
 import sys
 
-from makeway.daemon.cli.main import main
+from makeway.daemon.cli.start import main
 
 sys.exit(main())
 END

@@ -221,8 +221,8 @@ def _check(options: ReplayOptions, chosen: Sequence[str]) -> None:
     # Past evictions and losses of another run would count in this one.
     if journal is not None and journal.is_file() and journal.stat().st_size:
         raise ExperimentError(
-            f"--journal {printable(str(journal))}: it is of an earlier run, which would count in this one; "
-            "accepted: a new file"
+            f"--journal {printable(str(journal))}: it is there already, and what it has would count in this "
+            "replay; accepted: a new file"
         )
 
 

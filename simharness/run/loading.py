@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
@@ -78,6 +79,8 @@ def _from_trace(experiment: Experiment) -> Workload:
     """The workload of an SWF file."""
     from makeway.simharness.workloads.trace import read_trace
 
+    if get_close_matches(experiment.trace, [SAMPLE]) and not Path(experiment.trace).exists():
+        raise ExperimentError(f"{experiment.trace}: there is no such file; did you mean {SAMPLE}?")
     _refuse(experiment, "an SWF file: --node says what its nodes have", "node_list", "node_model")
     unit = experiment.unit
     if experiment.node is not None:

@@ -17,6 +17,7 @@ from tests.simharness.history.test_loading import URGENT, row
 
 TRACE = "; MaxNodes: 4\n; MaxProcs: 4\n1 0 0 600 2 -1 -1 2 900 -1 1 7 -1 -1 1 1 -1 -1\n"
 HISTORY = "history jobs.txt --nodes 4 --node cpu=4,mem=4000M --class urgent:queue=urgent --time-zone UTC"
+OPTION = "Invalid value for"
 LONG = "x" * 300
 
 
@@ -63,9 +64,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("swarm --stories 1 --keep new/kept", "--keep new/kept: there is no folder new; make it first"),
         ("swarm --stories 1 --keep text", "Invalid value for '--keep': Directory 'text' is a file."),
         ("swarm --story bytes", "bytes: no story of the swarm: 'utf-8' codec can't decode byte 0xff"),
-        ("replay t.swf --nodes 1000000000", "Invalid value for '--nodes': 1000000000 is not in the range"),
-        ("replay t.swf --seeds 1000000000", "Invalid value for '--seeds': 1000000000 is not in the range"),
-        (f"{HISTORY} --nodes 1000000000", "Invalid value for '--nodes': 1000000000 is not in the range"),
+        ("replay t.swf --nodes 1000000000", f"{OPTION} '--nodes': 1000000000 is not accepted; accepted: a"),
+        ("replay t.swf --seeds 1000000000", f"{OPTION} '--seeds': 1000000000 is not accepted; accepted: a"),
+        (f"{HISTORY} --nodes 1000000000", f"{OPTION} '--nodes': 1000000000 is not accepted; accepted: a"),
+        ("replay sampel", "sampel: there is no such file; did you mean sample?"),
+        (f"{HISTORY} --from 2026-11-31", f"{OPTION} '--from': '2026-11-31' is not accepted; accepted: a day"),
+        ("replay sample --urgent 10%", f"{OPTION} '--urgent': '10%' is not accepted; accepted: a number"),
         ("replay sub", "sub: is a directory; accepted: an SWF file, plain or gzip"),
     ],
 )  # fmt: skip

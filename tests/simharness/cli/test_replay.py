@@ -163,7 +163,7 @@ def test_a_kept_journal_explains_the_decisions(makeway: Makeway, tmp_path: Path)
 
     # What it knows of evictions and losses would change the decisions of another run.
     line = makeway.refuses("replay", "sample", "--policy", "eviction", "--journal", journal)
-    assert f"--journal {journal}: it is of an earlier run, which would count in this one" in line
+    assert f"--journal {journal}: it is there already, and what it has would count in this replay" in line
 
 
 def test_a_journal_has_one_policy(makeway: Makeway, tmp_path: Path) -> None:

@@ -279,7 +279,7 @@ def test_the_page_holds_every_figure_and_loads_nothing(traces: Path) -> None:
     [
         (("--traces", "nowhere"), f"nowhere: has no {TRACES['CTC']}; accepted: --traces DIR"),
         (("--seeds", "3"), "p3 draws nothing at random, so it has no seeds"),
-        (("--first", "0"), "0 is not in the range x>=1"),
+        (("--first", "0"), "0 is not accepted; accepted: a whole number from 1 on"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(

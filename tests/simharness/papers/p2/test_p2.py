@@ -226,7 +226,7 @@ def test_the_page_holds_every_figure_and_loads_nothing(traces: Path) -> None:
         (("--traces", "nowhere"), f"nowhere: has no {TRACE}; accepted: --traces DIR"),
         (("--budget", "0"), "a duration above 0 is expected"),
         (("--budget", "soon"), "'soon' is no duration"),
-        (("--seeds", "0"), "0 is not in the range x>=1"),
+        (("--seeds", "0"), "0 is not accepted; accepted: a whole number from 1 on"),
     ],
 )
 def test_what_cannot_be_done_is_refused_in_one_line(
