@@ -6,7 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import IO
+from typing import IO, Any
 
 import click
 
@@ -78,7 +78,7 @@ def _is_day(param: click.Parameter | None) -> bool:
     return param is not None and isinstance(param.type, click.DateTime)
 
 
-def _wanted(kind: click.ParamType) -> str | None:
+def _wanted(kind: "click.ParamType[Any]") -> str | None:
     """The numbers, or days, that an option takes. None: it takes something else, and click says it well."""
     if isinstance(kind, click.DateTime):
         return "a day of the calendar, such as 2026-01-31"

@@ -76,14 +76,13 @@ def _size(compared: Compared) -> str:
 def _interval(found: Interval | None, number: str) -> str:
     if found is None:
         return "-"
-    unit = unit_of(number)
-    low, high = _bounds(found)
-    if low is None or high is None:
-        return format_number(found.mean, unit)
-    mark = " *" if found.decided else ""
-    return (
-        f"{format_number(found.mean, unit)} [{format_number(low, unit)}, {format_number(high, unit)}]{mark}"
+    mean, low, high = (
+        None if value is None else format_number(value, unit_of(number)).replace("%", " pts")
+        for value in (found.mean, *_bounds(found))
     )
+    if low is None or high is None:
+        return str(mean)
+    return f"{mean} [{low}, {high}]{' *' if found.decided else ''}"
 
 
 def _ratio(found: Interval | None) -> str:

@@ -87,6 +87,10 @@ def test_numbers_pair_by_pair() -> None:
     assert choice_grid(found).rows[1][:3] == ("cheap", "98.5%", "23.5")
     (line,) = [line for line in comparison_grid(found).rows if line[:2] == ("cheap", COST)]
     assert line[2] == "-20.0 [-20.0, -20.0] *"
+    (line,) = [
+        line for line in comparison_grid(found).rows if line[:2] == ("cheap", "on_demand.on_time_rate")
+    ]
+    assert line[2] == "-0.5 pts [-0.5 pts, -0.5 pts] *"
 
 
 def test_cases_that_are_not_complete_are_left_out() -> None:
