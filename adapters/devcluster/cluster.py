@@ -270,9 +270,7 @@ def down(folder: Path) -> tuple[str, ...]:
 
 
 def attach(folder: Path) -> DevCluster:
-    """The cluster of a state folder, running or not. Raises DevClusterError if the folder belongs to no
-    cluster.
-    """
+    """The cluster of a state folder, running or not. Raises DevClusterError if it is of no cluster."""
     try:
         record = json.loads((folder / RECORD).read_text())
         version = (record["version"][0], record["version"][1])
@@ -285,7 +283,8 @@ def attach(folder: Path) -> DevCluster:
         )
         return DevCluster(spec, folder.resolve(), version)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DevClusterError(f"{folder} is no state folder of a development cluster ({error})") from None
+        why = f"{RECORD}: {error.strerror if isinstance(error, OSError) else error}"
+        raise DevClusterError(f"{folder} is no state folder of a development cluster ({why})") from None
 
 
 def status(folder: Path) -> Status:

@@ -85,6 +85,8 @@ def down(folder: Path | None, version_root: Path | None) -> None:
     """
     folder = folder or default_folder(version_root)
     _require_own(folder)
+    if not folder.exists():
+        click.echo(f"no cluster in {printable(str(folder))}")
     with _user_errors():
         for sentence in devcluster.down(folder):
             click.echo(printable(sentence), err=True)

@@ -160,6 +160,18 @@ def test_down_prints_what_had_to_be_killed(
     assert capsys.readouterr().err == "slurmd (7) had to be killed\n"
 
 
+def test_down_says_where_no_cluster_is(
+    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("down", "--folder", str(tmp_path / "none")) == 0
+    assert capsys.readouterr().out == f"no cluster in {tmp_path}/none\n"
+
+
+def test_a_folder_without_a_cluster_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DevClusterError, match=r"\(devcluster.json: No such file or directory\)"):
+        devcluster.attach(tmp_path)
+
+
 def test_status_prints_what_runs(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("status", "--folder", str(tmp_path)) == 0
     expected = f"{tmp_path}: 1 slurmctld, 2 slurmd running\nPARTITION\nbatch*\\x1b[2J\n"
