@@ -16,6 +16,7 @@ go first in the queue.
 
 from typing import assert_never
 
+from makeway.daemon.operation.changed.ended_job import job_of
 from makeway.daemon.operation.changed.hold_end import MAKES_WAY, ends_too_soon, lengthened, outgrows_hold
 from makeway.daemon.operation.changed.late_hold import with_held_nodes
 from makeway.daemon.operation.due import hold_index, hold_refused_s
@@ -168,7 +169,7 @@ def _advance_kind(operation: Operation, cluster: Cluster, timeouts: Timeouts) ->
 
 def _make_way(operation: Operation, cluster: Cluster, timeouts: Timeouts, *, renew: bool) -> Operation:
     """For an urgent job. `renew`: whether the hold is made again if it vanishes."""
-    job = cluster.jobs_by_id().get(operation.for_job_id)
+    job = job_of(operation, cluster)
     match operation.phase:
         case Phase.MAKING_ROOM:
             if job is None:
