@@ -24,7 +24,7 @@ def job_of(operation: Operation, cluster: Cluster) -> Job | None:
 def counts_as_gone_s(operation: Operation, cluster: Cluster) -> float | None:
     """From when on the job of an operation counts as gone. None: it is not completing, or starts again.
 
-    A job that was requeued is completing too. It needs its nodes again, and has no start any more.
+    A job that was requeued is completing too. It needs its nodes again, and has no start or another one.
     """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     if job is None or job.state is not JobState.COMPLETING or job.completing_since_s is None:
