@@ -15,6 +15,7 @@ from makeway.adapters.slurm.parse import exact_release
 from makeway.adapters.slurm.partitions.check import check_meeting
 from makeway.adapters.slurm.partitions.order import check_order
 from makeway.adapters.slurm.partitions.preemption_check import check_gang, check_preemption
+from makeway.adapters.slurm.reader.controllers import check_controllers
 from makeway.adapters.slurm.resources.check import check_sharing
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
 from makeway.adapters.slurm.survey import ClassCount, Privilege, Survey, parameters
@@ -35,6 +36,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
     classes = section.to_settings().classes
     checks = [
         check_release(survey),
+        check_controllers(survey.controllers),
         check_privilege(survey, acts=context.acts),
         check_lease(survey, acts=context.acts),
         check_instance(survey, section.instance),

@@ -32,6 +32,7 @@ from makeway.adapters.slurm.partitions.accounts import with_accounts_below
 from makeway.adapters.slurm.partitions.check import nodes_of_partitions
 from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
+from makeway.adapters.slurm.reader.controllers import controllers
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.translate import class_of, over, state
 from makeway.policies.model import JobState
@@ -116,6 +117,8 @@ class Survey:
     """The QOS that preempt others in Slurm. None: unknown, or it does not preempt by QOS."""
     tiers: Mapping[str, int] = field(default_factory=dict[str, int])
     """The PriorityTier of each partition."""
+    controllers: tuple[tuple[str, bool], ...] = ()
+    """The machines of slurmctld, the primary one first, and whether each answers."""
     associated: frozenset[int] | None = None
     """Which of root and that user have an account on this cluster, by number. None: unknown."""
 
@@ -160,7 +163,6 @@ def survey(
     partitions = _run(runner, settings, ("scontrol", "--all", "--oneliner", "show", "partitions"))
     lines = partitions.stdout.splitlines()
     layout = parse_cluster.partitions(lines, command=partitions.argv)
-    rules = PartitionRules.of(with_accounts_below(layout, {}, release))
     return Survey(
         settings=told,
         version=told["SLURM_VERSION"],
@@ -171,7 +173,7 @@ def survey(
         partitions=open_partitions(partitions.stdout),
         layout=layout,
         partition_nodes=nodes_of_partitions(lines),
-        counts=count(_jobs(runner, settings, release), settings.classes, rules),
+        counts=count(_jobs(runner, settings, release), settings.classes, _rules(layout, release)),
         qos=known.qos,
         accounts=known.accounts,
         users=known.users,
@@ -180,6 +182,7 @@ def survey(
         associated=associated(users),
         preempting=_preempting(runner, settings, told),
         tiers=partition_tiers(lines),
+        controllers=controllers(config.stdout),
     )
 
 
@@ -333,6 +336,10 @@ def _release(told: Mapping[str, str], config: CompletedCommand) -> tuple[int, in
     except (KeyError, ValueError) as error:
         message = f"no version in the configuration ({error})"
         raise Unreadable(message, command=config.argv, text=config.stdout) from None
+
+
+def _rules(layout: tuple[RawPartition, ...], release: tuple[int, int]) -> PartitionRules:
+    return PartitionRules.of(with_accounts_below(layout, {}, release))
 
 
 def _jobs(runner: Runner, settings: SlurmSettings, release: tuple[int, int]) -> tuple[RawJob, ...]:

@@ -101,6 +101,7 @@ def test_a_slurm_is_surveyed_by_four_commands(release: str) -> None:
     assert found.partitions == {"batch": True, "urgent": True, "closed": True}
     assert "bf_continue" in found.parameters("SchedulerParameters")
     assert found.parameters("SlurmctldParameters") == {}
+    assert found.controllers == (("host", True),)
     assert [one.name for one in found.counts] == ["urgent", "batch", None]
     assert sum(one.pending + one.running for one in found.counts) == 14
 
