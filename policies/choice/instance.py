@@ -127,7 +127,7 @@ class ChoiceInstance:
 class ChoiceProof(StrEnum):
     """How it is known that no other choice loses less."""
 
-    BOUNDS = "bounds"  # the sum of the cheapest nodes, jobs on several nodes shared out, is as much
+    BOUNDS = "bounds"  # the cheapest nodes, jobs on several nodes shared out, lose as much; or node by node
     SOLVER = "solver"  # an integer programme of the nodes and jobs that the bounds leave over
     NONE = "none"  # it is not known: the effort ended before
 

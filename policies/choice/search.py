@@ -115,12 +115,17 @@ class _LocalSearch:
 def choice_of(covers: Covers, chosen: Sequence[int], objective: CostObjective) -> Found:
     """The choice that takes these covers, with the best ways for their jobs."""
     jobs = np.unique(np.concatenate([covers.jobs_of(cover) for cover in chosen]))
+    return choice_of_jobs([int(covers.node[cover]) for cover in chosen], jobs, objective)
+
+
+def choice_of_jobs(nodes: Sequence[int], jobs: Integers, objective: CostObjective) -> Found:
+    """The choice of these nodes from which these jobs leave, each in the best way. `jobs`: ascending."""
     serial = _in_turn(jobs, objective)
     turns = sorted(serial)
     saved = int((objective.plain[turns] - objective.serial[turns]).sum())
     return Found(
         cost=int(objective.plain[jobs].sum()) - saved,
-        nodes=tuple(sorted(int(covers.node[cover]) for cover in chosen)),
+        nodes=tuple(sorted(nodes)),
         jobs=tuple(jobs.tolist()),
         serial=serial,
     )
