@@ -23,6 +23,7 @@ FOREIGN_IN_POLICIES: Mapping[str, frozenset[str]] = {
         for name in (
             "ascent",
             "bounds",
+            "by_node",
             "choose",
             "covers",
             "crowded",

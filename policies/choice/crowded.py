@@ -19,9 +19,11 @@ def with_good_covers(
             price = by_job[table.place_job[here]].astype(np.float64)
             need = np.maximum(1, table.need[node])
             parts = table.gives[here] / need
-            for worth in (parts.sum(axis=1), parts.max(axis=1)):
-                order = np.lexsort((np.arange(len(price)), price / worth))
-                more.add((node, cover_in_order(table, node, (here.start + order).tolist())))
+            orders = {
+                tuple((here.start + np.argsort(price / worth, kind="stable")).tolist())
+                for worth in (parts.sum(axis=1), parts.max(axis=1))
+            }
+            more.update((node, cover_in_order(table, node, order)) for order in orders)
     return covers.extended(table, sorted(more))
 
 
@@ -29,18 +31,20 @@ def cover_in_order(table: ChoiceTable, node: int, places: Sequence[int]) -> tupl
     """The first of the places that are enough for the node, without those that are not needed, the last ones
     first. All places together are enough.
     """
-    lacking = table.need[node].copy()
+    lacking: list[int] = table.need[node].tolist()  # for a few numbers lists are faster than arrays
+    gives: dict[int, list[int]] = dict(zip(places, table.gives[list(places)].tolist(), strict=True))
     taken: list[int] = []
     for place in places:
-        if not (lacking > 0).any():
+        if max(lacking) <= 0:
             break
-        if (table.gives[place] * (lacking > 0)).any():
+        if any(more and lacks > 0 for more, lacks in zip(gives[place], lacking, strict=True)):
             taken.append(place)
-            lacking -= table.gives[place]
+            lacking = [lacks - more for lacks, more in zip(lacking, gives[place], strict=True)]
     for place in reversed(taken.copy()):
-        if ((lacking + table.gives[place]) <= 0).all():
+        without = [lacks + more for lacks, more in zip(lacking, gives[place], strict=True)]
+        if max(without) <= 0:
             taken.remove(place)
-            lacking += table.gives[place]
+            lacking = without
     return tuple(sorted(taken))
 
 

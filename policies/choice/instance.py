@@ -49,13 +49,29 @@ def ways_to_leave(
     Raises:
         ValueError: a step that is not positive.
     """
-    budget = serial_budget(within_s, step_s)
+    steps = serial_budget(within_s, step_s)
+    ways = all_ways_to_leave(loss_node_s, system_s=system_s, application_s=application_s, step_s=step_s)
+    return in_time(ways, steps)
+
+
+def all_ways_to_leave(
+    loss_node_s: int, *, system_s: float | None, application_s: float | None, step_s: float
+) -> tuple[WayToLeave, ...]:
+    """The same, however long the checkpoints take. `step_s`: a positive number."""
     ways = [WayToLeave(method=Method.KILL, loss_node_s=loss_node_s)]
-    if application_s is not None and (steps := math.ceil(application_s / step_s)) <= budget:
+    if application_s is not None:
+        steps = math.ceil(application_s / step_s)
         ways.append(WayToLeave(method=Method.APPLICATION, checkpoint_steps=steps))
-    if system_s is not None and (steps := math.ceil(system_s / step_s)) <= budget:
+    if system_s is not None:
+        steps = math.ceil(system_s / step_s)
         ways.append(WayToLeave(method=Method.SYSTEM, checkpoint_steps=steps, serial_steps=steps))
     return tuple(ways)
+
+
+def in_time(ways: tuple[WayToLeave, ...], steps: int) -> tuple[WayToLeave, ...]:
+    """Those of the ways whose checkpoints are complete in so many steps: the same value if all are."""
+    found = tuple([way for way in ways if way.checkpoint_steps <= steps])
+    return ways if len(found) == len(ways) else found
 
 
 def serial_budget(within_s: float, step_s: float) -> int:

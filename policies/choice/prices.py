@@ -71,13 +71,15 @@ def price_jobs(table: ChoiceTable, node_count: int, budget_steps: int) -> Pricin
         ValueError: losses that 62 bits do not hold.
     """
     pairs = [_two_ways(job, budget_steps) for job in table.jobs]
-    either = [plain if serial is None else serial for plain, serial in pairs]
-    loss = np.array([way.loss_node_s for way, _ in pairs], dtype=np.int64)
-    serial_loss = np.array([way.loss_node_s for way in either], dtype=np.int64)
+    losses_of_all = [way.loss_node_s for way, _ in pairs]
+    loss = np.array(losses_of_all, dtype=np.int64)
     duration = np.array([way.checkpoint_steps for way, _ in pairs], dtype=np.int64)
-    serial_duration = np.array([way.checkpoint_steps for way in either], dtype=np.int64)
-    steps = np.array([0 if way is None else way.serial_steps for _, way in pairs], dtype=np.int64)
-    losses = sum(way.loss_node_s for way, _ in pairs)
+    serial_loss, serial_duration, steps = loss.copy(), duration.copy(), np.zeros_like(loss)
+    for job, (_, way) in enumerate(pairs):
+        if way is not None:
+            serial_loss[job], serial_duration[job] = way.loss_node_s, way.checkpoint_steps
+            steps[job] = way.serial_steps
+    losses = sum(losses_of_all)
     if losses >= _MOST:
         raise ValueError(f"losses of {losses} node-seconds in all are beyond what can be weighed")
     # In a choice without needless jobs no more of them leave than its nodes have places.

@@ -81,12 +81,11 @@ def room_when_left(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dic
     """
     room = dict.fromkeys((node.name for node in cluster.nodes), NO_RESOURCES)
     room.update(cluster.unused())
-    for job in cluster.jobs:
-        release = releases.get(job.job_id)
-        if release is not None:
-            for name, held in held_on(job, cluster).items():
-                if name not in release.kept_nodes:
-                    room[name] = room.get(name, NO_RESOURCES).plus(held)
+    jobs = cluster.jobs_by_id()
+    for job_id, release in releases.items():
+        for name, held in held_on(jobs[job_id], cluster).items() if job_id in jobs else ():
+            if name not in release.kept_nodes:
+                room[name] = room.get(name, NO_RESOURCES).plus(held)
     return room
 
 

@@ -23,7 +23,18 @@ from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import application_s, system_s
 from makeway.policies.common.shared_nodes import Holder, apart, connected, held_on, room_when_left
 from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.model import Candidate, Cluster, Job, Limits, Memo, NodeSets, Reserve, Resources, names
+from makeway.policies.model import (
+    Candidate,
+    Cluster,
+    Job,
+    Limits,
+    Memo,
+    NodeSets,
+    Reserve,
+    Resources,
+    memoise_last,
+    names,
+)
 from makeway.policies.safety.prices import loss_node_s, price_node_s, price_of
 from makeway.policies.safety.protection import protection
 
@@ -251,6 +262,10 @@ class SharedCandidates:
     """The nodes, and what of each is free once the jobs that leave anyway are gone."""
     jobs: tuple[Job, ...]
     """The jobs that do not leave anyway, sorted by id."""
+    holders: tuple[Job, ...]
+    """All jobs that hold nodes, sorted by id: the same value for all urgent jobs of a decision."""
+    numbers: tuple[int, ...]
+    """Which of `holders` the jobs are."""
     protected_by: Mapping[str, str]
     """Why a job may not be evicted, by job id; absent if it may be."""
 
@@ -284,8 +299,8 @@ class SharedCandidates:
         return frozenset(name for name, free in room.items() if free.covers(demand))
 
     def node_count(self, job: Job) -> int:
-        """How many of the nodes the job is on."""
-        return sum(1 for name in job.nodes if name in self.room)
+        """How many of the nodes one of the jobs is on: at least one."""
+        return 1 if len(job.nodes) == 1 else sum(1 for name in job.nodes if name in self.room)
 
     def protected(self) -> tuple[Candidate, ...]:
         """The jobs that may not be evicted, as candidates of the rationale."""
@@ -332,14 +347,37 @@ def shared_candidates(
     } | dict(ending)
     room = room_when_left(cluster, releases)
     there = frozenset(wanted)
-    staying = [job for job in cluster.jobs if job.job_id not in releases and not there.isdisjoint(job.nodes)]
-    staying.sort(key=lambda job: job.job_id)
-    reasons = {job.job_id: protected_by(job, cluster, excluded) for job in staying}
+    holders = _sorted_holders(cluster.jobs)
+    numbers = tuple(
+        [
+            number
+            for number, job in enumerate(holders)
+            if job.job_id not in releases and not there.isdisjoint(job.nodes)
+        ]
+    )
+    staying = tuple([holders[number] for number in numbers])
+    here = {job.job_id for job in staying}
+    reasons = {job_id: reason for job_id, reason in _protections(cluster).items() if job_id in here}
     return SharedCandidates(
         room={name: room[name] for name in wanted},
-        jobs=tuple(staying),
-        protected_by={job_id: reason for job_id, reason in reasons.items() if reason},
+        jobs=staying,
+        holders=holders,
+        numbers=numbers,
+        protected_by={**reasons, **dict.fromkeys(here & excluded, COMMITTED)},
     )
+
+
+@memoise_last
+def _sorted_holders(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    """The jobs that hold nodes, sorted by id."""
+    return tuple(sorted((job for job in jobs if job.nodes), key=lambda job: job.job_id))
+
+
+@memoise_last
+def _protections(cluster: Cluster) -> Mapping[str, str]:
+    """Why jobs that hold nodes may not be evicted, whatever is decided for others, by job id."""
+    reasons = ((job.job_id, protection(job, cluster)) for job in cluster.holders())
+    return {job_id: reason.value for job_id, reason in reasons if reason is not None}
 
 
 def take_until_room(

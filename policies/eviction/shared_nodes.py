@@ -15,7 +15,7 @@ Differs from the paper:
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
+from itertools import chain
 from types import MappingProxyType
 
 from makeway.policies.choice.alternatives import with_alternatives
@@ -25,6 +25,8 @@ from makeway.policies.choice.instance import (
     ChoiceInstance,
     Occupant,
     WayToLeave,
+    all_ways_to_leave,
+    in_time,
     serial_budget,
     ways_to_leave,
 )
@@ -34,7 +36,7 @@ from makeway.policies.common.proposals import hold, no_room
 from makeway.policies.common.requests import Proposal, Request, candidates_of, node_text, rationale, wanted
 from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.common.victims import SharedCandidates
-from makeway.policies.model import Candidate, Job, Memo, Method, Same, changed
+from makeway.policies.model import Candidate, Job, Memo, Method, Same, changed, memoise_last
 from makeway.policies.programme.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
 from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
 
@@ -101,20 +103,30 @@ def _occupants(
     cluster, chosen = request.cluster, request.methods
     now_s = cluster.now_s
 
-    def occupant(job: Job, stays: bool) -> Occupant:
-        ways: tuple[WayToLeave, ...] = ()
-        if not stays:
-            ways = shared_ways(job, price(job, now_s), now_s, within_s=within_s, step_s=step_s)
-        method = chosen.get(job.job_id)
-        if method is not None:  # a joint choice lets it leave in this way, or be killed
-            ways = tuple(way for way in ways if way.method in {method, Method.KILL})
+    def of_any_time(job: Job) -> Occupant:
+        ways = all_ways_to_leave(
+            price(job, now_s), system_s=system_s(job), application_s=application_s(job, now_s), step_s=step_s
+        )
         held = held_on(job, cluster)
         return Occupant(job_id=job.job_id, nodes=tuple(held), allocation=tuple(held.values()), ways=ways)
 
-    steps = serial_budget(within_s, step_s)  # all that the time decides
-    key = ("occupant", now_s, Same(cluster.nodes), steps, step_s, price, frozenset(chosen.items()))
-    known = memo.for_each(key, occupant)
-    return tuple(known(job, job.job_id in candidates.protected_by) for job in candidates.jobs)
+    def with_ways(one: Occupant, ways: tuple[WayToLeave, ...]) -> Occupant:
+        return one if len(ways) == len(one.ways) else replace(one, ways=ways)
+
+    def restricted(one: Occupant) -> Occupant:
+        if one.job_id in candidates.protected_by:
+            return with_ways(one, ())
+        allowed = {chosen[one.job_id], Method.KILL}  # a joint choice lets it leave in this way, or be killed
+        return with_ways(one, tuple([way for way in one.ways if way.method in allowed]))
+
+    # Worked out for all jobs, and once for all urgent jobs that have as much time.
+    steps = serial_budget(within_s, step_s)
+    key = ("occupants", now_s, Same(cluster.nodes), Same(candidates.holders), step_s, price)
+    untimed = memo.once(key, lambda: [of_any_time(job) for job in candidates.holders])
+    timed = memo.once((*key, steps), lambda: [with_ways(one, in_time(one.ways, steps)) for one in untimed])
+    found = [timed[number] for number in candidates.numbers]
+    special = candidates.protected_by.keys() | chosen.keys()
+    return tuple([restricted(one) if one.job_id in special else one for one in found])
 
 
 def shared_ways(
@@ -176,16 +188,29 @@ def _priced(
     """Every job with the price of each way to leave; a job that may not be evicted, with the reason."""
     now_s = request.cluster.now_s
     chosen = {} if choice is None else {one.occupant.job_id: one.way.method for one in choice.leaving}
-    offer = memo.for_each(("shared offer", now_s), partial(_offer, now_s=now_s))
-    found: list[Candidate] = []
-    for job in candidates.jobs:
+    holders, wide = candidates.holders, _on_several_nodes(candidates.holders)
+    offers = memo.once(
+        ("shared offers", now_s, Same(holders)),
+        lambda: [_offer(job, len(job.nodes), now_s=now_s) for job in holders],
+    )
+
+    def special(job: Job, offered: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         if job.job_id in candidates.protected_by:
-            continue
-        offered, method = offer(job, candidates.node_count(job)), chosen.get(job.job_id)
-        if method is not None:
-            offered = tuple(changed(one, chosen=True) if one.method is method else one for one in offered)
-        found += offered
-    return (*found, *candidates.protected())
+            return ()
+        node_count, method = candidates.node_count(job), chosen.get(job.job_id)
+        return tuple(changed(one, node_count=node_count, chosen=one.method is method) for one in offered)
+
+    is_special = wide | chosen.keys() | candidates.protected_by.keys()
+    found = [
+        special(job, offers[number]) if job.job_id in is_special else offers[number]
+        for number, job in zip(candidates.numbers, candidates.jobs, strict=True)
+    ]
+    return (*chain.from_iterable(found), *candidates.protected())
+
+
+@memoise_last
+def _on_several_nodes(jobs: tuple[Job, ...]) -> frozenset[str]:
+    return frozenset(job.job_id for job in jobs if len(job.nodes) > 1)
 
 
 def _offer(job: Job, node_count: int, *, now_s: float) -> tuple[Candidate, ...]:

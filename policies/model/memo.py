@@ -71,8 +71,10 @@ class Memo:
 
         def result(*values: *_Values) -> _Result:
             one = tuple(map(id, values))
-            if one not in known:
-                known[one] = values, work_out(*values)  # it keeps the values: no other gets their identity
-            return known[one][1]
+            found = known.get(one)
+            if found is None:
+                # It keeps the values: no other gets their identity.
+                found = known[one] = values, work_out(*values)
+            return found[1]
 
         return result
