@@ -6,11 +6,12 @@ less by what all steps of the budget would cost. Prices are integers, so that th
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from makeway.policies.choice.covers import Covers
-from makeway.policies.choice.crowded import least_fractional
+from makeway.policies.choice.crowded import CrowdedNodes
 from makeway.policies.choice.prices import CostObjective
 from makeway.policies.choice.table import ChoiceTable, Flags, Integers, numbered
 
@@ -18,7 +19,7 @@ _STEP_PRICES = 16
 """At how many prices of a serial step, about, the shared bound is looked at."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Space:
     """The choices that are possible: the covers of some nodes, of which as many as needed are chosen."""
 
@@ -37,6 +38,11 @@ class Space:
         nodes = np.bincount(self.table.place_job[kept], minlength=len(self.table.jobs))
         return np.minimum(self.count, np.maximum(1, nodes))
 
+    @cached_property
+    def crowded_nodes(self) -> CrowdedNodes:
+        """Those of the nodes that are crowded."""
+        return CrowdedNodes(self.table, self.covers.nodes[self.crowded[self.covers.nodes]])
+
     @property
     def has_crowded(self) -> bool:
         """Whether any of the nodes is crowded."""
@@ -48,7 +54,7 @@ class Space:
         least = self.covers.least(costs)
         crowded = self.crowded[self.covers.nodes]
         if crowded.any():
-            least[crowded] = least_fractional(self.table, self.covers.nodes[crowded], prices)
+            least[crowded] = self.crowded_nodes.least(prices)
             costs = np.where(self.crowded[self.covers.node], self.covers.spread(least), costs)
         return costs, least
 

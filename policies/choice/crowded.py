@@ -48,31 +48,34 @@ def cover_in_order(table: ChoiceTable, node: int, places: Sequence[int]) -> tupl
     return tuple(sorted(taken))
 
 
-def least_fractional(table: ChoiceTable, nodes: Integers, prices: Integers) -> Integers:
-    """For each of some nodes a bound of its cheapest cover: the dearest resource, had jobs in parts.
+class CrowdedNodes:
+    """Some crowded nodes, and their places in rows: what does not depend on prices is worked out once."""
 
-    Args:
-        table: the nodes and jobs.
-        nodes: ascending.
-        prices: of all places.
-    """
-    counts = np.diff(table.first_place)[nodes]
-    row = np.repeat(np.arange(len(nodes)), counts)
-    first = np.cumsum(counts) - counts
-    places = np.arange(len(row)) + np.repeat(table.first_place[nodes] - first, counts)
-    price = prices[places].astype(np.float64)
-    least = np.zeros(len(nodes))
-    for resource in range(table.need.shape[1]):
-        gives = table.gives[places, resource].astype(np.float64)
-        rate = price / np.maximum(gives, 1e-9)
-        order = _in_rows(rate, counts, first)
-        given, cost = gives[order], price[order]
-        before = np.cumsum(given) - given
-        before -= np.repeat(before[first], counts)
-        taken = np.clip(table.need[nodes, resource][row] - before, 0.0, given)
-        value = np.add.reduceat(taken / np.maximum(given, 1e-9) * cost, first)
-        least = np.maximum(least, value)
-    return np.floor(least * (1.0 - 1e-9)).astype(np.int64)
+    def __init__(self, table: ChoiceTable, nodes: Integers) -> None:
+        """`nodes`: ascending."""
+        self.counts = np.diff(table.first_place)[nodes]
+        row = np.repeat(np.arange(len(nodes)), self.counts)
+        self.first = np.cumsum(self.counts) - self.counts
+        self.places = np.arange(len(row)) + np.repeat(table.first_place[nodes] - self.first, self.counts)
+        self.gives: Reals = table.gives[self.places].astype(np.float64).T.copy()
+        self.need: Integers = table.need[nodes][row].T.copy()
+
+    def least(self, prices: Integers) -> Integers:
+        """For each node a bound of its cheapest cover: the dearest resource, had jobs in parts.
+
+        `prices`: of all places of the table.
+        """
+        price = prices[self.places].astype(np.float64)
+        least = np.zeros(len(self.counts))
+        for gives, need in zip(self.gives, self.need, strict=True):
+            order = _in_rows(price / np.maximum(gives, 1e-9), self.counts, self.first)
+            given, cost = gives[order], price[order]
+            before = np.cumsum(given) - given
+            before -= np.repeat(before[self.first], self.counts)
+            taken = np.clip(need - before, 0.0, given)
+            value = np.add.reduceat(taken / np.maximum(given, 1e-9) * cost, self.first)
+            least = np.maximum(least, value)
+        return np.floor(least * (1.0 - 1e-9)).astype(np.int64)
 
 
 def _in_rows(values: Reals, counts: Integers, first: Integers) -> Integers:
@@ -88,6 +91,8 @@ def _in_rows(values: Reals, counts: Integers, first: Integers) -> Integers:
     width = int(counts.max(initial=0))
     if width * len(counts) > 2 * len(values):
         return np.lexsort((values, np.repeat(np.arange(len(counts)), counts)))
+    if width * len(counts) == len(values):
+        return (np.argsort(values.reshape(-1, width), axis=1, kind="stable") + first[:, None]).ravel()
     there = np.arange(width) < counts[:, None]
     rows = np.full(there.shape, np.inf)
     rows[there] = values
