@@ -3,17 +3,16 @@
 1. For each node all covers: the least sets of jobs whose leaving is enough there.
 2. A choice, found fast; and a bound, with the loss of each job shared out among its nodes. Often they are
    equal.
-3. Covers with which a choice loses at least as much as the one that is known are left out. For the rest, each
-   loss is shared out better step by step: that gives a better bound, and better choices.
-4. If crowded nodes are left, and no job is on two of all that are left, the best choice is worked out node by
-   node (`by_node`).
+3. Covers with which a choice loses at least as much as the one that is known are left out. If crowded nodes are
+   left, and no job is on two of all that are left, the best choice is worked out node by node (`by_node`).
+4. Else each loss is shared out better step by step: that gives a better bound, and better choices.
 5. If many covers are left, they are solved as a relaxed programme: its prices give a better bound, its
    solution a better choice.
 6. What then remains is solved as an integer programme.
 
 The bounds of steps 2 to 5 are sums of integers, and exact; only if crowded nodes are left over, step 5 takes
 the bound of HiGHS. Of choices with the same loss, the search prefers the one with fewer checkpoint steps,
-then the one with fewer jobs. Where nothing is lost, steps 2, 3 and 5 are repeated for these.
+then the one with fewer jobs. Where nothing is lost, steps 2 to 5 are repeated for these, but for `by_node`.
 """
 
 from collections.abc import Callable
@@ -135,12 +134,13 @@ class _Solving:
     def by_bounds(self, objective: CostObjective, limit: Callable[[], int]) -> Bounds:
         """Steps 2 to 5 for an objective: what is left of the space for choices below the limit."""
         for_loss = objective is self.pricing.loss
-        bounds = self.ascended(shared_bounds(self.space, objective, limit()), objective, limit)
+        bounds = shared_bounds(self.space, objective, limit())
         if for_loss and bounds.space is not None and bounds.space.has_crowded:
             best = best_by_node(bounds.space, self.pricing.full)
             if best is not None:
                 self.offer(best)
                 return Bounds(least=limit(), space=None)
+        bounds = self.ascended(bounds, objective, limit)
         while bounds.space is not None and not (for_loss and _is_small(bounds.space)):
             relaxed = relax(bounds.space, objective)
             if relaxed is None:

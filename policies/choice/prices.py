@@ -70,28 +70,30 @@ def price_jobs(table: ChoiceTable, node_count: int, budget_steps: int) -> Pricin
     Raises:
         ValueError: losses that 62 bits do not hold.
     """
-    pairs = [_two_ways(job, budget_steps) for job in table.jobs]
-    losses_of_all = [way.loss_node_s for way, _ in pairs]
+    plain = [job.ways[0] if len(job.ways) == 1 else _plain(job) for job in table.jobs]
+    losses_of_all = [way.loss_node_s for way in plain]
     loss = np.array(losses_of_all, dtype=np.int64)
-    duration = np.array([way.checkpoint_steps for way, _ in pairs], dtype=np.int64)
+    duration = np.array([way.checkpoint_steps for way in plain], dtype=np.int64)
     serial_loss, serial_duration, steps = loss.copy(), duration.copy(), np.zeros_like(loss)
-    for job, (_, way) in enumerate(pairs):
+    serial: list[WayToLeave | None] = [None] * len(plain)
+    for number, job in enumerate(table.jobs):
+        way = None if len(job.ways) == 1 else _serial(job, plain[number], budget_steps)
         if way is not None:
-            serial_loss[job], serial_duration[job] = way.loss_node_s, way.checkpoint_steps
-            steps[job] = way.serial_steps
+            serial[number], steps[number] = way, way.serial_steps
+            serial_loss[number], serial_duration[number] = way.loss_node_s, way.checkpoint_steps
     losses = sum(losses_of_all)
     if losses >= _MOST:
         raise ValueError(f"losses of {losses} node-seconds in all are beyond what can be weighed")
     # In a choice without needless jobs no more of them leave than its nodes have places.
-    most = min(len(pairs), node_count * int(np.diff(table.first_place).max(initial=0)))
+    most = min(len(plain), node_count * int(np.diff(table.first_place).max(initial=0)))
     job_weight, step_weight = 1, most + 1
     loss_weight = step_weight * (most * int(max(duration.max(initial=0), serial_duration.max(initial=0))) + 1)
     if loss_weight * (losses + 1) >= _MOST:
         job_weight, step_weight, loss_weight = 0, 0, 1
     fine = min(_SCALE, _MOST // (losses + 1))
     return Pricing(
-        plain=tuple(way for way, _ in pairs),
-        serial=tuple(way for _, way in pairs),
+        plain=tuple(plain),
+        serial=tuple(serial),
         loss=CostObjective(
             plain=fine * loss,
             serial=fine * serial_loss,
@@ -109,19 +111,16 @@ def price_jobs(table: ChoiceTable, node_count: int, budget_steps: int) -> Pricin
     )
 
 
-def _two_ways(job: Occupant, budget_steps: int) -> tuple[WayToLeave, WayToLeave | None]:
-    """The best way without serial steps, and the way with them if it is better and fits."""
-    if len(job.ways) == 1:  # that uses none
-        return job.ways[0], None
-    plain: WayToLeave | None = None
-    serial: WayToLeave | None = None
-    for way in job.ways:
-        if way.serial_steps:
-            serial = way if way.serial_steps <= budget_steps else None
-        elif plain is None or _tie(way) < _tie(plain):
-            plain = way
-    assert plain is not None  # an occupant with ways has one
-    return plain, serial if serial is not None and _rank(serial) < _rank(plain) else None
+def _plain(job: Occupant) -> WayToLeave:
+    """The best way without serial steps: a job that may leave has one."""
+    return min((way for way in job.ways if not way.serial_steps), key=_tie)
+
+
+def _serial(job: Occupant, plain: WayToLeave, budget_steps: int) -> WayToLeave | None:
+    """The way with serial steps. None: there is none, it is no better than `plain`, or it is too long."""
+    return next(
+        (way for way in job.ways if 0 < way.serial_steps <= budget_steps and _rank(way) < _rank(plain)), None
+    )
 
 
 def _rank(way: WayToLeave) -> tuple[int, int]:
