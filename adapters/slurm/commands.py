@@ -186,14 +186,18 @@ class SlurmCommands:
     def _reserve(self, action: Reserve) -> None:
         """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if it is there, to
         them.
+
+        Slurm does not see that a job runs in a hold if it is bound to other reservations as well, and would
+        remove the hold a minute after its start: such a hold is kept until its end (22.05, 24.11 and 26.05 as
+        tried).
         """
         job_id, name = action.job_id, action.reservation
         if action.user is not None:
             self._keep(action, build.user_name(action.user), purge=False)
             return
         job = self._client.pending(job_id)
-        created = self._keep(action, job.user_id, purge=True)
         own = self._own_reservations(job, action)
+        created = self._keep(action, job.user_id, purge=not own)
         bound = self._binding.bind(job, name, own)
         # Slurm binds a running job just as readily, which would keep the reservation and its nodes in use.
         late = None if bound.returncode != 0 else self._started_elsewhere(job_id, action.nodes)

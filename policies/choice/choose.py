@@ -3,8 +3,9 @@
 1. For each node all covers: the least sets of jobs whose leaving is enough there.
 2. A choice, found fast; and a bound, with the loss of each job shared out among its nodes. Often they are
    equal.
-3. Covers with which a choice loses at least as much as the one that is known are left out. If crowded nodes are
-   left, and no job is on two of all that are left, the best choice is worked out node by node (`by_node`).
+3. Covers with which a choice loses at least as much as the one that is known are left out. If crowded nodes
+   are left, and no job is on two of all that are left, the best choice is worked out node by node
+   (`by_node`).
 4. Else each loss is shared out better step by step: that gives a better bound, and better choices.
 5. If many covers are left, they are solved as a relaxed programme: its prices give a better bound, its
    solution a better choice.

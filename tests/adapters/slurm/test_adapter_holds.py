@@ -180,6 +180,8 @@ def test_a_job_stays_bound_to_the_reservation_that_it_was_submitted_with() -> No
     adapter_of(slurm).apply(acts.reserve("makeway_c.17", nodes=("n1",), duration_s=60, job_id="17"))
     assert slurm.acts[-1] == build.bind("17", "makeway_c.17", own=("their own",))
     assert slurm.acts[-1][-1] == "ReservationName=makeway_c.17,their own"
+    # Slurm would remove the hold while the job runs in it.
+    assert slurm.acts[-2][-1] == "Flags=IGNORE_JOBS,NO_HOLD_JOBS_AFTER"
     slurm.rows[0]["Reservation"] = "makeway_c.17,their own"
     assert reservation_of(slurm) == "makeway_c.17"
 
