@@ -1,0 +1,109 @@
+"""On shared nodes, what is the same for all urgent jobs of a decision is worked out once for each job."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from makeway.policies.choice.instance import all_ways_to_leave
+from makeway.policies.common.commitments import Commitments
+from makeway.policies.common.departures import ends_by
+from makeway.policies.common.requests import candidates_of, request_for
+from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.common.victims import COMMITTED, protected_by, shared_candidates
+from makeway.policies.eviction.policy import EVICTION, EvictionConfig
+from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
+from makeway.policies.model import CheckpointSpec, Cluster, JobKind, JobState, Memo, Method
+from tests.policies.sharing import NOW_S, amounts, part, shared
+
+LATEST_S = NOW_S + 570.0
+
+
+def busy() -> Cluster:
+    """Four nodes full of jobs, some of which save their work or end soon; three urgent jobs wait."""
+    jobs = [
+        part(
+            f"b{node}{place}",
+            f"n{node}" if place or node % 2 else f"n{node} n{node + 1}",
+            amounts(1),
+            start_s=NOW_S - 1000.0 - 100 * node - 7 * place,
+            walltime_s=1500.0 if place == 3 else 20_000.0,
+            checkpoint=CheckpointSpec(system_s=30.0 + 60 * place, grace_s=600.0) if place % 2 else None,
+            user="bob" if place == 6 else "alice",
+        )
+        for node in range(4)
+        for place in range(7)
+    ]
+    urgent = [
+        replace(
+            part(f"u{number}", "", amounts(0)),
+            kind=JobKind.ON_DEMAND,
+            state=JobState.PENDING,
+            start_s=None,
+            allocation=None,
+            node_equivalents=None,
+            node_count=1,
+            demand=amounts(5),
+            submit_s=NOW_S - 10.0 - number,
+        )
+        for number in range(3)
+    ]
+    cluster = shared(*jobs, *urgent, node_count=4)
+    return replace(cluster, limits=replace(cluster.limits, protected_users=frozenset({"bob"})))
+
+
+def test_the_ways_of_each_job_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Counter[float]()
+
+    def counted(price: int, **given: Any) -> object:
+        asked[price] += 1
+        return all_ways_to_leave(price, **given)
+
+    monkeypatch.setattr("makeway.policies.eviction.shared_nodes.all_ways_to_leave", counted)
+    cluster = busy()
+    decision = EVICTION.decision(cluster, EvictionConfig())
+    assert len({action.for_job_id for action in decision.actions}) == 3
+    assert sum(asked.values()) == len(cluster.holders())
+
+
+@pytest.mark.parametrize("methods", [{}, {"b11": Method.APPLICATION, "b21": Method.KILL}])
+def test_a_choice_is_the_same_whatever_was_worked_out_before(methods: dict[str, Method]) -> None:
+    cluster, memo = busy(), Memo()
+    for job in cluster.waiting_urgent_jobs():
+        request = request_for(Commitments(cluster=cluster), UrgentJob(job=job), "test", NOW_S + 600.0, 900.0)
+        for latest_s in (LATEST_S, LATEST_S - 300.0, NOW_S):
+            for ending in ({}, ends_by(cluster, latest_s)):
+                one = replace(request, methods=methods)
+                first, again = (
+                    make_room_on_shared_nodes(
+                        one, latest_s=latest_s, leave_s=60.0, step_s=30.0, ending=ending, memo=known
+                    )
+                    for known in (None, memo)
+                )
+                assert first == again
+
+
+def test_the_protected_jobs_are_those_that_are_asked_about_one_by_one() -> None:
+    cluster = busy()
+    job = cluster.waiting_urgent_jobs()[0]
+    excluded = frozenset({"b01", "b06", "elsewhere"})
+    found = shared_candidates(
+        cluster, UrgentJob(job=job), unusable=frozenset({"n3"}), excluded=excluded, latest_s=LATEST_S
+    )
+    assert found.protected_by == {
+        one.job_id: why for one in found.jobs if (why := protected_by(one, cluster, excluded))
+    }
+    assert found.protected_by["b06"] == COMMITTED
+    assert found.jobs == tuple(found.holders[number] for number in found.numbers)
+    assert found.jobs == tuple(
+        sorted(
+            (one for one in cluster.holders() if set(one.nodes) & {"n0", "n1", "n2"}),
+            key=lambda one: one.job_id,
+        )
+    )
+    request = request_for(Commitments(cluster=cluster), UrgentJob(job=job), "test", NOW_S + 600.0, 900.0)
+    assert [found.node_count(one) for one in found.jobs] == [
+        len(set(one.nodes) & found.room.keys()) for one in found.jobs
+    ]
+    assert candidates_of(request, LATEST_S).holders is found.holders
