@@ -28,6 +28,7 @@ from makeway.policies.common.proposals import (
     no_room,
 )
 from makeway.policies.common.requests import Proposal, Request, candidates_of, rationale
+from makeway.policies.common.shared_nodes import take_until_room
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import (
     SharedCandidates,
@@ -35,7 +36,6 @@ from makeway.policies.common.victims import (
     leavers,
     stays,
     take_until,
-    take_until_room,
     victim_groups,
 )
 from makeway.policies.contract import Planner, Policy, require_durations

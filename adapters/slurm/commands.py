@@ -187,9 +187,7 @@ class SlurmCommands:
         """Keep exactly `nodes` until `duration_s` from now, and bind the pending job, if it is there, to
         them.
 
-        Slurm does not see that a job runs in a hold if it is bound to other reservations as well, and would
-        remove the hold a minute after its start: such a hold is kept until its end (22.05, 24.11 and 26.05 as
-        tried).
+        Slurm does not see that a job runs in a hold if it is bound to others as well, and would remove it.
         """
         job_id, name = action.job_id, action.reservation
         if action.user is not None:

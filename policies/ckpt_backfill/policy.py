@@ -39,6 +39,7 @@ from makeway.policies.ckpt_backfill.outlook import (
 from makeway.policies.common.departures import committed, evict_for
 from makeway.policies.common.losses import system_s
 from makeway.policies.common.requests import node_text
+from makeway.policies.common.shared_nodes import take_until_room
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.common.victims import (
     SharedCandidates,
@@ -47,7 +48,6 @@ from makeway.policies.common.victims import (
     shared_candidates,
     stays,
     take_until,
-    take_until_room,
     victim_groups,
 )
 from makeway.policies.contract import Policy

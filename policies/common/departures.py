@@ -120,23 +120,16 @@ def ends_by(cluster: Cluster, until_s: float) -> dict[str, NodeRelease]:
     limit does not pass. Nor is one that is stuck as it completes.
     """
     overdue_s = cluster.now_s - OVERDUE_S
-    return {
-        job_id: NodeRelease(by_s=end_s)
-        for job_id, end_s in _ends_s(cluster).items()
-        if overdue_s < end_s <= until_s
-    }
-
-
-@memoise_last
-def _ends_s(cluster: Cluster) -> Mapping[str, float]:
-    """When the jobs end by their time limits, by id, but for those that are suspended or stuck."""
     lasting = stuck(cluster)
-    return {
+    ends_s = {
         job.job_id: end_s
         for job in cluster.holders()
         if (end_s := job.latest_end_s) is not None
         and job.state is not JobState.SUSPENDED
         and job.job_id not in lasting
+    }
+    return {
+        job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if overdue_s < end_s <= until_s
     }
 
 

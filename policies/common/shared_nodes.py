@@ -10,6 +10,7 @@ The hold of an urgent job that needs a part of its nodes ends when the job runs.
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from makeway.policies.common.departures import (
     NodeRelease,
@@ -66,6 +67,12 @@ def connected(holders: Sequence[Holder]) -> list[list[Holder]]:
     return [sorted(group, key=lambda holder: holder[0].job_id) for group in groups if group]
 
 
+@memoise_last
+def sorted_holders(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+    """The jobs that hold nodes, sorted by id."""
+    return tuple(sorted((job for job in jobs if job.nodes), key=lambda job: job.job_id))
+
+
 def held_on(job: Job, cluster: Cluster) -> dict[str, Resources]:
     """What a job holds on each of its nodes."""
     if job.allocation is None:
@@ -87,6 +94,55 @@ def room_when_left(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dic
             if name not in release.kept_nodes:
                 room[name] = room.get(name, NO_RESOURCES).plus(held)
     return room
+
+
+class HasRoom(Protocol):
+    """Nodes that could serve, such as those of `SharedCandidates`."""
+
+    @property
+    def room(self) -> Mapping[str, Resources]:
+        """The nodes, and what is free of each."""
+        ...
+
+
+def take_until_room(
+    ranked: Iterable[Job], candidates: HasRoom, cluster: Cluster, demand: Resources, node_count: int
+) -> tuple[list[Job], list[str]]:
+    """The first jobs of a ranking whose leaving makes room on enough nodes, and these nodes; too few nodes if
+    all of them do not.
+
+    A job that turns out not to be needed stays, the last of the ranking first.
+
+    Args:
+        ranked: the jobs, the first choice first.
+        candidates: the nodes that could serve.
+        cluster: the snapshot.
+        demand: what is needed on each node.
+        node_count: on how many nodes.
+    """
+    room = dict(candidates.room)
+    nodes = [name for name, left in room.items() if left.covers(demand)][:node_count]
+    chosen: list[Job] = []
+    for job in ranked:
+        if len(nodes) >= node_count:
+            break
+        chosen.append(job)
+        for name, held in held_on(job, cluster).items():
+            if name in room:
+                before = room[name].covers(demand)
+                room[name] = room[name].plus(held)
+                if not before and room[name].covers(demand) and len(nodes) < node_count:
+                    nodes.append(name)
+    if len(nodes) < node_count:
+        return chosen, nodes
+    for job in reversed(tuple(chosen)):
+        without = {
+            name: room[name].minus(held) for name, held in held_on(job, cluster).items() if name in nodes
+        }
+        if all(left.covers(demand) for left in without.values()):
+            room.update(without)
+            chosen.remove(job)
+    return chosen, nodes
 
 
 def with_room(cluster: Cluster, releases: Mapping[str, NodeRelease], demand: Resources) -> frozenset[str]:

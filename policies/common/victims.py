@@ -21,22 +21,18 @@ from typing import TypeVar
 
 from makeway.policies.common.departures import NodeRelease, node_releases
 from makeway.policies.common.losses import application_s, system_s
-from makeway.policies.common.shared_nodes import Holder, apart, connected, held_on, room_when_left
-from makeway.policies.common.urgent_jobs import UrgentJob
-from makeway.policies.model import (
-    Candidate,
-    Cluster,
-    Job,
-    Limits,
-    Memo,
-    NodeSets,
-    Reserve,
-    Resources,
-    memoise_last,
-    names,
+from makeway.policies.common.shared_nodes import (
+    Holder,
+    apart,
+    connected,
+    held_on,
+    room_when_left,
+    sorted_holders,
 )
+from makeway.policies.common.urgent_jobs import UrgentJob
+from makeway.policies.model import Candidate, Cluster, Job, Limits, Memo, NodeSets, Reserve, Resources, names
 from makeway.policies.safety.prices import loss_node_s, price_node_s, price_of
-from makeway.policies.safety.protection import protection
+from makeway.policies.safety.protection import protection, protections
 
 _Item = TypeVar("_Item")
 COMMITTED = "committed to another operation"
@@ -347,7 +343,7 @@ def shared_candidates(
     } | dict(ending)
     room = room_when_left(cluster, releases)
     there = frozenset(wanted)
-    holders = _sorted_holders(cluster.jobs)
+    holders = sorted_holders(cluster.jobs)
     numbers = tuple(
         [
             number
@@ -357,7 +353,7 @@ def shared_candidates(
     )
     staying = tuple([holders[number] for number in numbers])
     here = {job.job_id for job in staying}
-    reasons = {job_id: reason for job_id, reason in _protections(cluster).items() if job_id in here}
+    reasons = {job_id: reason for job_id, reason in protections(cluster).items() if job_id in here}
     return SharedCandidates(
         room={name: room[name] for name in wanted},
         jobs=staying,
@@ -365,59 +361,6 @@ def shared_candidates(
         numbers=numbers,
         protected_by={**reasons, **dict.fromkeys(here & excluded, COMMITTED)},
     )
-
-
-@memoise_last
-def _sorted_holders(jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-    """The jobs that hold nodes, sorted by id."""
-    return tuple(sorted((job for job in jobs if job.nodes), key=lambda job: job.job_id))
-
-
-@memoise_last
-def _protections(cluster: Cluster) -> Mapping[str, str]:
-    """Why jobs that hold nodes may not be evicted, whatever is decided for others, by job id."""
-    reasons = ((job.job_id, protection(job, cluster)) for job in cluster.holders())
-    return {job_id: reason.value for job_id, reason in reasons if reason is not None}
-
-
-def take_until_room(
-    ranked: Iterable[Job], candidates: SharedCandidates, cluster: Cluster, demand: Resources, node_count: int
-) -> tuple[list[Job], list[str]]:
-    """The first jobs of a ranking whose leaving makes room on enough nodes, and these nodes; too few nodes if
-    all of them do not.
-
-    A job that turns out not to be needed stays, the last of the ranking first.
-
-    Args:
-        ranked: the jobs, the first choice first.
-        candidates: the nodes that could serve.
-        cluster: the snapshot.
-        demand: what is needed on each node.
-        node_count: on how many nodes.
-    """
-    room = dict(candidates.room)
-    nodes = [name for name, free in room.items() if free.covers(demand)][:node_count]
-    chosen: list[Job] = []
-    for job in ranked:
-        if len(nodes) >= node_count:
-            break
-        chosen.append(job)
-        for name, held in held_on(job, cluster).items():
-            if name in room:
-                before = room[name].covers(demand)
-                room[name] = room[name].plus(held)
-                if not before and room[name].covers(demand) and len(nodes) < node_count:
-                    nodes.append(name)
-    if len(nodes) < node_count:
-        return chosen, nodes
-    for job in reversed(tuple(chosen)):
-        without = {
-            name: room[name].minus(held) for name, held in held_on(job, cluster).items() if name in nodes
-        }
-        if all(free.covers(demand) for free in without.values()):
-            room.update(without)
-            chosen.remove(job)
-    return chosen, nodes
 
 
 def leavers(group: VictimGroup, held: Reserve) -> tuple[Job, ...]:

@@ -32,6 +32,7 @@ from makeway.policies.common.requests import (
     rationale,
     wanted,
 )
+from makeway.policies.common.shared_nodes import take_until_room
 from makeway.policies.common.shrinking import shrink, spare_nodes, spread_evenly
 from makeway.policies.common.victims import (
     SharedCandidates,
@@ -40,7 +41,6 @@ from makeway.policies.common.victims import (
     remembered_groups,
     stays,
     take_until,
-    take_until_room,
 )
 from makeway.policies.contract import require_durations
 from makeway.policies.eviction.policy import EvictionConfig, make_room

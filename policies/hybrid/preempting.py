@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from makeway.policies.common.departures import ends_by
 from makeway.policies.common.proposals import eviction_actions
 from makeway.policies.common.requests import Request
+from makeway.policies.common.shared_nodes import take_until_room
 from makeway.policies.common.victims import (
     VictimGroup,
     leavers,
     shared_candidates,
     take_until,
-    take_until_room,
     victim_groups,
 )
 from makeway.policies.hybrid.arrival import HybridConfig, way_out

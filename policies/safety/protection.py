@@ -1,8 +1,9 @@
 """Which jobs may be touched: the protections of the site and of the cluster's state. Pure functions."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 
-from makeway.policies.model import Cluster, Job, JobKind, JobState, Shrink
+from makeway.policies.model import Cluster, Job, JobKind, JobState, Shrink, memoise_last
 
 
 class Refusal(StrEnum):
@@ -55,6 +56,13 @@ def protection(job: Job, cluster: Cluster) -> Refusal | None:
     if job.requeue_count and progress_s < limits.min_progress_s:
         return Refusal.MIN_PROGRESS
     return None
+
+
+@memoise_last
+def protections(cluster: Cluster) -> Mapping[str, str]:
+    """Why jobs that hold nodes may not be evicted now, by job id; absent if they may be."""
+    refusals = ((job.job_id, protection(job, cluster)) for job in cluster.holders())
+    return {job_id: refusal.value for job_id, refusal in refusals if refusal is not None}
 
 
 def hard_protection(job: Job, cluster: Cluster) -> Refusal | None:

@@ -11,7 +11,7 @@ from makeway.policies.common.components import Together, serve_together
 from makeway.policies.common.departures import NodeRelease
 from makeway.policies.common.holds import guests, lost_for_good
 from makeway.policies.common.requests import Proposal, Request, gone_by, rationale, request_for
-from makeway.policies.common.shared_nodes import Leftover, open_leftovers
+from makeway.policies.common.shared_nodes import Leftover, open_leftovers, take_until_room
 from makeway.policies.common.urgent_jobs import (
     Guide,
     LatestStart,
@@ -20,7 +20,7 @@ from makeway.policies.common.urgent_jobs import (
     latest_starts,
     urgent_jobs,
 )
-from makeway.policies.common.victims import shared_candidates, take_until_room
+from makeway.policies.common.victims import shared_candidates
 from makeway.policies.common.waiting import Waiting
 from makeway.policies.model import (
     Cluster,
