@@ -278,15 +278,17 @@ def problems_of(error: "ValidationError", model: "type[BaseModel]") -> "list[Pro
     from makeway.daemon.config.yaml_file import Problem
 
     found: list[Problem] = []
-    for entry in error.errors():
-        place = _place(model, entry["loc"])
+    entries = error.errors()
+    places = [_place(model, entry["loc"]) for entry in entries]
+    for entry, place in zip(entries, places, strict=True):
         key, value = place.key, entry["input"]
+        alone = [one.key for one in places].count(key) == 1  # else other types would be accepted, too
         match entry["type"]:
             case "extra_forbidden":
                 text = f"unknown key; {closest(str(key[-1]), place.siblings)}"
             case "missing":
                 text = f"this key is missing; accepted: {place.accepted}"
-            case "string_type" if isinstance(value, int | float):  # 0815, yes
+            case "string_type" if isinstance(value, int | float) and alone:  # 0815, yes
                 wanted = f"{place.accepted} (in quotes, if it is meant as a name)"
                 text = f"{_shown(value)} is not accepted; accepted: {wanted}"
             case "value_error":

@@ -14,6 +14,8 @@ from makeway.daemon.config.load import effective, load, open_adapter
 from makeway.daemon.config.yaml_file import ConfigError
 from tests.adapters import adapter_package
 
+MACHINE = "the name of a machine (in quotes, if it is meant as a name)"
+
 
 def offer(monkeypatch: pytest.MonkeyPatch, **offered: str) -> None:
     """As if installed packages offered these adapters, and makeway its own."""
@@ -67,7 +69,7 @@ def test_its_section_is_checked_with_the_line(tmp_path: Path, monkeypatch: pytes
     assert [problem.removeprefix(f"{tmp_path}/makeway.yaml:") for problem in caught.value.problems] == [
         "1: poll_interval_s: 0 is not accepted; accepted: seconds from 0.1 to 3600",
         "4: adapter.hosd: unknown key; did you mean host?",
-        "5: adapter.host: 5 is not accepted; accepted: the name of a machine",
+        f"5: adapter.host: 5 is not accepted; accepted: {MACHINE}",
     ]
 
 
