@@ -56,7 +56,7 @@ def fold(names: Iterable[str]) -> str:
     """The names as one host list, short enough for a command line. Empty for no names.
 
     22.05 takes no list such as `n[1-2]-ib` or `r[1-2]c1`, in which text follows the last bracket, as tried:
-    these names are written one by one, unless no command could have so long a word. 24.11 and 26.05 take it.
+    these names are written one by one, unless the list gets too long for a command. 24.11 and 26.05 take it.
     """
     folded = str(NodeSet.fromlist(sorted(set(names)), resolver=RESOLVER_NOGROUP))
     plain = ",".join(
