@@ -8,8 +8,8 @@ above it the urgent job is at the front of the queue. At the last moment the sta
 below the ceiling; else no job is evicted. Where a limit refuses the cheapest start, the one that loses least
 is tried. A job whose deadline has passed is served like a new one, but without waiting.
 
-Where jobs share nodes, the nodes are held at once and jobs are killed at the last moment, as by policy
-"eviction".
+Where jobs share nodes, the nodes are held at once. Jobs are killed at once if that costs little, else at the
+last moment, as by policy "eviction".
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -195,7 +195,7 @@ class _Pricing:
         return in_place(request, within, self.serve(within))
 
     def _serve_shared(self, request: Request, latest_s: float) -> Proposal:
-        """The same where jobs share nodes: the nodes are held at once, and the kills wait (`kills`)."""
+        """The same where jobs share nodes: the nodes are held at once, and dear kills wait (`kills`)."""
         config = self.config
         until_s = latest_s - config.leave_s
         waiting = Waiting(margin_s=config.margin_s, leave_s=config.leave_s, step_s=config.step_s)
@@ -216,7 +216,12 @@ class _Pricing:
 
         given = waiting.make_room(request, room, self._refuses) if self.may_wait else room(request, {})
         # A start that is refused waits too, but without a hold.
-        self.waits |= given.again_s is not None and given.rationale.ready_s is not None
+        if given.again_s is None or given.rationale.ready_s is None:
+            return given
+        free = replace(given, again_s=None)  # One that waits may cost nothing in the end.
+        if (best := self._at_once_or(request, free, latest_s)) is not free:
+            return best
+        self.waits = True
         return given
 
     def _allowed_room(

@@ -26,8 +26,9 @@ class LeastPriceConfig:
     lost, and more urgent jobs are late. auto: 2, and 200 node-hours on a machine of fewer than 100 nodes.
     None: no ceiling, so every urgent job that can be on time is (the strict mode)."""
     instant_machine_hours: float | None = 0.02
-    """How much more a start at once may cost than one by the deadline. More: more urgent jobs start at once,
-    by kills instead of checkpoints. None: at once if at all possible."""
+    """How much more a start at once may cost than one by the deadline; where jobs share nodes and kills wait,
+    how much at all. More: more urgent jobs start at once, by kills instead of checkpoints. None: at once if
+    at all possible."""
     waiting_machine_hours: float | None = 2.0
     """A start that costs more waits until its deadline, if enough jobs may end until then (`pays_to_wait`).
     Less: fewer urgent jobs start at once, and sometimes less is lost. None: no start waits whose price is
@@ -45,8 +46,9 @@ class LeastPriceConfig:
     """After the deadline: evict no job, or make room as if the job had been submitted now, but without
     waiting."""
     kills: Literal["late", "at_once"] = "late"
-    """Where jobs share nodes: whether jobs are killed as late as the deadline allows, since there may be room
-    without that, or as on whole nodes. at_once: more urgent jobs start at once, and more is lost."""
+    """Where jobs share nodes: whether kills that cost more than `instant_machine_hours` wait for the deadline,
+    since there may be room without that, or none waits. at_once: a few more urgent jobs start at once, and
+    more is lost."""
     instant_s: float = 170.0
     """A start so long after the job became eligible counts as at once."""
     budget_machine_hours: float | None = None

@@ -8,7 +8,7 @@ import pytest
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import CheckpointSpec, Cluster, Decision, JobKind, Method
+from makeway.policies.model import CheckpointSpec, Cluster, Decision, JobKind, Limits, Method, Reserve
 from tests.policies.arriving import NOW_S, Build, victims
 from tests.policies.sharing import amounts, part, shared
 
@@ -44,6 +44,50 @@ def test_on_shared_nodes_kills_wait_for_the_deadline(waiting: Build) -> None:
     assert decision.again_s == NOW_S + 510.0
     assert victims(decide(replace(cluster, now_s=NOW_S + 510.0))) == [("a", Method.KILL)]
     assert victims(decide(cluster, kills="at_once")) == [("a", Method.KILL)]
+
+
+@pytest.mark.parametrize(("allowed_node_s", "killed"), [(999.0, False), (1000.0, True), (None, True)])
+def test_on_shared_nodes_a_kill_that_loses_little_does_not_wait(
+    waiting: Build, allowed_node_s: float | None, killed: bool
+) -> None:
+    cluster = half_used(waiting)
+    allowed = None if allowed_node_s is None else allowed_node_s / 3600.0
+    decision = decide(cluster, instant_machine_hours=allowed)
+    assert victims(decision) == ([("a", Method.KILL)] if killed else [])
+    assert verbs(decision)[0] == "reserve"
+
+
+def test_on_shared_nodes_a_start_that_is_no_longer_at_once_waits(waiting: Build) -> None:
+    cluster = half_used(waiting)
+    soon = replace(cluster, now_s=NOW_S + 169.0)
+    assert victims(decide(soon, instant_machine_hours=None)) == [("a", Method.KILL)]
+    late = replace(cluster, now_s=NOW_S + 170.0)
+    assert victims(decide(late, instant_machine_hours=None)) == []
+
+
+def test_on_shared_nodes_no_kill_is_sent_that_a_limit_refuses(waiting: Build) -> None:
+    ends = part("a", "n0", amounts(8), walltime_s=1300.0)
+    cluster = shared(ends, waiting("u", 1, demand=amounts(4)), node_count=1)
+    assert victims(decide(cluster, instant_machine_hours=None)) == [("a", Method.KILL)]
+    limited = replace(cluster, limits=Limits(max_loss_node_hours=900.0 / 3600.0))
+    decision = decide(limited, instant_machine_hours=None)
+    assert (verbs(decision), decision.again_s) == (["reserve"], NOW_S + 510.0)
+
+
+@pytest.mark.parametrize(("other_s", "killed"), [(1000.0, []), (20.0, ["a", "b"])])
+def test_on_shared_nodes_the_components_of_a_job_wait_together(
+    waiting: Build, other_s: float, killed: list[str]
+) -> None:
+    """A kill for one of them would be in vain as long as the other one waits."""
+    components = [
+        waiting(f"u+{number}", 1, demand=amounts(4), het_job_id="u", eligible_nodes=frozenset({f"n{number}"}))
+        for number in range(2)
+    ]
+    young = part("a", "n0", amounts(8), start_s=NOW_S - 10.0)
+    other = part("b", "n1", amounts(8), start_s=NOW_S - other_s)
+    decision = decide(shared(young, other, *components))
+    assert [job_id for job_id, _ in victims(decision)] == killed
+    assert len({action.nodes for action in decision.actions if isinstance(action, Reserve)}) == 2
 
 
 def test_on_shared_nodes_a_vital_job_waits_for_nothing(waiting: Build) -> None:
@@ -85,7 +129,8 @@ def test_on_shared_nodes_it_decides_as_eviction_does(
     )
     for urgent in (waiting("u", node_count), waiting("u", node_count, demand=amounts(4))):
         cluster = replace(shared(*jobs, urgent), now_s=NOW_S + after_s)
-        own, other = decide(cluster), EVICTION.decide(cluster, EvictionConfig(step_s=10.0))
+        own = decide(cluster, instant_machine_hours=0.0)
+        other = EVICTION.decide(cluster, EvictionConfig(step_s=10.0))
         assert victims(own) == victims(other)
         assert verbs(own) == verbs(other)
         assert own.again_s == other.again_s
