@@ -73,10 +73,10 @@ def make_room_on_shared_nodes(
         budget_steps=serial_budget(at_once_s(request, latest_s), step_s),
     )
     instance = with_alternatives(plain, request.cluster.capacities())
-    choice, in_turn = choose(instance), False
+    choice, in_turn = _chosen(instance, request, memo), False
     in_turn_steps = serial_budget(in_turn_s(request, latest_s), step_s)
     if choice is not None and choice.loss_node_s and in_turn_steps > instance.budget_steps:
-        waiting = choose(replace(instance, budget_steps=in_turn_steps))
+        waiting = _chosen(replace(instance, budget_steps=in_turn_steps), request, memo)
         if waiting is not None and waiting.loss_node_s < choice.loss_node_s:
             choice, in_turn = waiting, True
     if choice is None:
@@ -89,6 +89,19 @@ def make_room_on_shared_nodes(
     saved_s = _saved_steps(choice) * step_s
     when = turn(request, saved_s=saved_s, latest_s=latest_s, leave_s=leave_s, in_turn=in_turn)
     return _evict(request, candidates, choice, when, memo)
+
+
+def _chosen(instance: ChoiceInstance, request: Request, memo: Memo) -> Choice | None:
+    """The choice, made once for equal instances: other times and prices may come to the same."""
+    takes_turns = any(way.serial_steps for one in instance.occupants for way in one.ways)
+    asked = instance if takes_turns else replace(instance, budget_steps=0)
+    key = ("choices", request.urgent.job.job_id)
+    known = memo.once(key, list[tuple[ChoiceInstance, Choice | None]])
+    for other, choice in known:
+        if asked == other:
+            return choice
+    known.append((asked, choose(asked)))
+    return known[-1][1]
 
 
 def _occupants(

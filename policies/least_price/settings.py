@@ -46,9 +46,9 @@ class LeastPriceConfig:
     """After the deadline: evict no job, or make room as if the job had been submitted now, but without
     waiting."""
     kills: Literal["late", "at_once"] = "late"
-    """Where jobs share nodes: whether kills that cost more than `instant_machine_hours` wait for the deadline,
-    since there may be room without that, or none waits. at_once: a few more urgent jobs start at once, and
-    more is lost."""
+    """Where jobs share nodes. late: kills that cost more than `instant_machine_hours` wait for the deadline,
+    since there may be room without them. at_once: none waits. A few more urgent jobs start at once, and more
+    is lost."""
     instant_s: float = 170.0
     """A start so long after the job became eligible counts as at once."""
     budget_machine_hours: float | None = None

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from makeway.policies.choice.instance import all_ways_to_leave
+from makeway.policies.choice.choose import choose
+from makeway.policies.choice.instance import Choice, ChoiceInstance, all_ways_to_leave
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import ends_by
 from makeway.policies.common.requests import candidates_of, request_for
@@ -14,7 +15,9 @@ from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import COMMITTED, protected_by, shared_candidates
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
 from makeway.policies.eviction.shared_nodes import make_room_on_shared_nodes
-from makeway.policies.model import CheckpointSpec, Cluster, JobKind, JobState, Memo, Method
+from makeway.policies.least_price.policy import LEAST_PRICE
+from makeway.policies.least_price.settings import LeastPriceConfig
+from makeway.policies.model import CheckpointSpec, Cluster, JobKind, JobState, Limits, Memo, Method
 from tests.policies.sharing import NOW_S, amounts, part, shared
 
 LATEST_S = NOW_S + 570.0
@@ -65,6 +68,22 @@ def test_the_ways_of_each_job_are_worked_out_once(monkeypatch: pytest.MonkeyPatc
     decision = EVICTION.decision(cluster, EvictionConfig())
     assert len({action.for_job_id for action in decision.actions}) == 3
     assert sum(asked.values()) == len(cluster.holders())
+
+
+def test_a_choice_that_prices_and_times_do_not_change_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused for its loss, it is looked for once more, by lost work."""
+    made = list[ChoiceInstance]()
+
+    def counted(instance: ChoiceInstance) -> Choice | None:
+        made.append(instance)
+        return choose(instance)
+
+    monkeypatch.setattr("makeway.policies.eviction.shared_nodes.choose", counted)
+    urgent = replace(busy().waiting_urgent_jobs()[0], node_count=1)
+    cluster = shared(part("a", "n0", amounts(8)), urgent, node_count=1)
+    limited = replace(cluster, limits=Limits(max_loss_node_hours=0.1))
+    assert LEAST_PRICE.decision(limited, LeastPriceConfig()).actions[0].verb == "prioritise"
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("methods", [{}, {"b11": Method.APPLICATION, "b21": Method.KILL}])
