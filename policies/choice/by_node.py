@@ -13,18 +13,28 @@ Each node is then a problem of its own, and the nodes share the serial steps alo
 Reference: Bellman, "Dynamic Programming" (1957): the recursion of a knapsack.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
 from makeway.policies.choice.bounds import Space
 from makeway.policies.choice.prices import CostObjective
 from makeway.policies.choice.search import Found, choice_of_jobs
-from makeway.policies.choice.table import ChoiceTable, Integers
+from makeway.policies.choice.table import ChoiceTable, Flags, Integers
 
-MOST_CELLS = 30_000_000
-"""How many values of h and F are worked out at most: what bounds the time, to about a second."""
+MOST_CELLS = 250_000_000
+"""How many values of h and F are worked out at most: what bounds the time, to about two seconds."""
+_CELLS_OF_JOB, _CELLS_OF_STATE, _CELLS_OF_TURN = 3_500, 5, 1_500
+"""As how many values these count, by their time: a job of a shape, such a job with each state of the shape,
+and a number of steps in which a node gets cheaper."""
+_TRIED = 16
+"""After so many shapes, the others are expected to count as much each."""
+_AT_ONCE = 2_000_000
+"""How many values of h are worked out at once, if they are of several nodes: what bounds the memory."""
 _MOST_STATES = 2_000
 """How many different amounts may be freed on a node."""
 _NEVER = 1 << 62
@@ -43,23 +53,43 @@ def best_by_node(space: Space, objective: CostObjective, most_cells: int = MOST_
     if len(np.unique(hosts[0])) < hosts.shape[1]:
         return None
     width = objective.budget_steps + 1 if objective.timed else 1
-    cells = len(space.covers.nodes) * (space.count + 1) * width * min(width, 64)
-    alike: dict[_Shape, list[int]] = {}
-    for node in inside.tolist():
-        alike.setdefault(_shape(table, node), []).append(node)
-    least: dict[int, Integers] = {}
-    for shape, nodes in alike.items():
-        states = _states(shape)
-        cells += 0 if states is None else len(nodes) * len(shape.gives) * len(states) * width
-        if states is None or cells > most_cells:
-            return None
-        layer = _layers(table, objective, nodes, (shape, states), width, keep=False)[0]
-        least.update(zip(nodes, layer[:, 0], strict=True))
-    taken = _taken(table, inside.tolist(), least, space.count, width)
+    least = _least_of_each(table, objective, inside.tolist(), (space.count, width), most_cells)
+    taken = None if least is None else _taken(table, inside.tolist(), least, space.count, width)
     if taken is None:
         return None
     jobs = [job for node, steps in taken for job in _leaving(table, objective, node, steps, width)]
     return choice_of_jobs([int(table.host[node]) for node, _ in taken], np.array(sorted(jobs)), objective)
+
+
+def _least_of_each(
+    table: ChoiceTable, objective: CostObjective, nodes: Sequence[int], size: tuple[int, int], most_cells: int
+) -> dict[int, Integers] | None:
+    """For each of the nodes its least cost in each number of serial steps. None: that, and the choice among
+    them, would take too long. `size`: how many nodes are needed, and how many numbers of steps there are.
+    """
+    count, width = size
+    cells = 4 * len(nodes) * (count + 1) * width
+    alike: dict[_Shape, list[int]] = {}
+    for node in nodes:
+        alike.setdefault(_shape(table, node), []).append(node)
+    least: dict[int, Integers] = {}
+    for tried, (shape, same) in enumerate(alike.items()):
+        if tried == _TRIED and cells // tried * len(alike) > 2 * most_cells:
+            return None
+        states = _states(shape) if cells <= most_cells else None
+        if states is None:
+            return None
+        values = len(states.freed) * width
+        cells += len(shape.gives) * (_CELLS_OF_JOB + len(states.freed) * _CELLS_OF_STATE + len(same) * values)
+        if cells > most_cells:
+            return None
+        at_once = max(1, _AT_ONCE // values)
+        for begin in range(0, len(same), at_once):
+            some = same[begin : begin + at_once]
+            layer = _layers(table, objective, some, (shape, states), width, keep=False)[0]
+            least.update(zip(some, layer[:, 0].copy(), strict=True))
+    turns = sum(int(np.count_nonzero(_better(costs))) for costs in least.values())
+    return least if cells + turns * (_CELLS_OF_TURN + (count + 1) * width) <= most_cells else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,28 +111,46 @@ def _places(table: ChoiceTable, node: int) -> Integers:
     return here[np.lexsort((*-table.gives[here].T,))]
 
 
-def _states(shape: _Shape) -> dict[tuple[int, ...], int] | None:
-    """What may have been freed, as far as it is missing, each amount with its number; nothing is the first.
-    None: too many different amounts.
-    """
-    states = {(0,) * len(shape.need): 0}
+@dataclass(frozen=True, slots=True, eq=False)
+class _States:
+    """The different amounts that may have been freed on the nodes of a shape, as far as they are missing."""
+
+    freed: Integers
+    """(states, resources): nothing is the first one, all that is missing the last."""
+    after: Mapping[tuple[int, ...], Integers]
+    """By what a job frees: which state each one becomes. One that the jobs before it do not lead to becomes
+    any."""
+
+
+def _states(shape: _Shape) -> _States | None:
+    """None: too many different amounts."""
+    # Each amount as one number, in the order of the first resource, then the second one, and so on.
+    sizes = [most + 1 for most in reversed(shape.need)]
+    if math.prod(sizes) >= _NEVER:
+        return None
+    need = np.array(shape.need, dtype=np.int64)
+    worth = np.array([*accumulate([1, *sizes[:-1]], mul)][::-1], dtype=np.int64)
+    freed = np.zeros((1, len(need)), dtype=np.int64)
     for gives in shape.gives:
-        for freed in tuple(states):
-            states.setdefault(_freed(freed, gives, shape.need), len(states))
-        if len(states) > _MOST_STATES:
+        both = np.concatenate([freed, np.minimum(freed + np.array(gives), need)])
+        freed = both[np.unique(both @ worth, return_index=True)[1]]
+        if len(freed) > _MOST_STATES:
             return None
-    return states
-
-
-def _freed(freed: Sequence[int], gives: Sequence[int], need: Sequence[int]) -> tuple[int, ...]:
-    return tuple([min(one + more, most) for one, more, most in zip(freed, gives, need, strict=True)])
+    numbers = freed @ worth
+    after = {
+        gives: np.minimum(
+            np.searchsorted(numbers, np.minimum(freed + np.array(gives), need) @ worth), len(freed) - 1
+        )
+        for gives in set(shape.gives)
+    }
+    return _States(freed, after)
 
 
 def _layers(
     table: ChoiceTable,
     objective: CostObjective,
     nodes: Sequence[int],
-    known: tuple[_Shape, dict[tuple[int, ...], int]],
+    known: tuple[_Shape, _States],
     width: int,
     *,
     keep: bool,
@@ -112,16 +160,12 @@ def _layers(
     """
     shape, states = known
     jobs = table.place_job[np.stack([_places(table, node) for node in nodes])]
-    layer = np.full((len(nodes), len(states), width), _NEVER, dtype=np.int64)
-    layer[:, states[shape.need]] = 0
+    layer = np.full((len(nodes), len(states.freed), width), _NEVER, dtype=np.int64)
+    layer[:, -1] = 0
     layers = [layer]
-    after = {
-        gives: np.array([states.get(_freed(freed, gives, shape.need), 0) for freed in states])
-        for gives in set(shape.gives)
-    }
     for place in reversed(range(len(shape.gives))):
         job = jobs[:, place]
-        left = layer[:, after[shape.gives[place]]]
+        left = layer[:, states.after[shape.gives[place]]]
         layer = np.minimum(layer, left + objective.plain[job][:, None, None])
         serial, steps = objective.serial[job], objective.steps[job]
         for duration in set(steps.tolist()) - {0} if width > 1 else ():
@@ -131,6 +175,12 @@ def _layers(
                 layer[which, :, duration:] = np.minimum(layer[which, :, duration:], in_turn)
         layers = [layer, *layers] if keep else [layer]
     return layers
+
+
+def _better(costs: Integers) -> Flags:
+    """In which numbers of steps a node costs less than in one step fewer."""
+    better: Flags = costs < np.concatenate([[_NEVER], costs[:-1]])
+    return better
 
 
 def _taken(
@@ -146,8 +196,7 @@ def _taken(
             before, host = costs, table.host[node]
         costs = costs.copy()
         of_node = least[node]
-        better = of_node < np.concatenate([[_NEVER], of_node[:-1]])
-        for steps in np.flatnonzero(better).tolist():
+        for steps in np.flatnonzero(_better(of_node)).tolist():
             with_it = before[:-1, : width - steps] + of_node[steps]
             cheaper = with_it < costs[1:, steps:]
             costs[1:, steps:][cheaper] = with_it[cheaper]
@@ -170,12 +219,12 @@ def _leaving(table: ChoiceTable, objective: CostObjective, node: int, budget: in
     states = _states(shape)
     assert states is not None  # it was looked at before
     layers = [layer[0] for layer in _layers(table, objective, [node], (shape, states), width, keep=True)]
-    freed, left, found = (0,) * len(shape.need), budget, list[int]()
+    state, left, found = 0, budget, list[int]()
     for number, job in enumerate(table.place_job[_places(table, node)].tolist()):
-        cost, later = int(layers[number][states[freed], left]), layers[number + 1]
-        if cost < later[states[freed], left]:
+        cost, later = int(layers[number][state, left]), layers[number + 1]
+        if cost < later[state, left]:
             found.append(job)
-            freed = _freed(freed, shape.gives[number], shape.need)
-            if cost != objective.plain[job] + later[states[freed], left]:
+            state = int(states.after[shape.gives[number]][state])
+            if cost != objective.plain[job] + later[state, left]:
                 left -= int(objective.steps[job])
     return found

@@ -5,9 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.policies.choice.bounds import Space
 from makeway.policies.choice.by_node import best_by_node
 from makeway.policies.choice.choose import choose
+from makeway.policies.choice.covers import covers_of, crowded_nodes
 from makeway.policies.choice.instance import Choice, ChoiceInstance, ChoiceProof
+from makeway.policies.choice.prices import price_jobs
+from makeway.policies.choice.search import Found
+from makeway.policies.choice.table import tabulate
+from makeway.policies.model import Resources
 from tests.policies.choice.instances import (
     compare,
     instance,
@@ -52,6 +58,30 @@ def test_a_node_with_fewer_jobs_is_one_of_them(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("makeway.policies.choice.covers.MOST_JOBS", 2)
     for seed in range(8300, 8500):
         compare(on_one_node(random_instance(seed)))
+
+
+def varied(seed: int) -> ChoiceInstance:
+    """Up to three nodes of jobs that hold unlike amounts of up to three resources."""
+    rng = random.Random(seed)
+    resources = ("cpu", "mem", "gres/gpu")[: rng.randint(1, 3)]
+    nodes = [f"n{index}" for index in range(rng.randint(1, 3))]
+    jobs = [
+        occupant(
+            f"j{number}",
+            {rng.choice(nodes): {name: rng.choice((0, rng.randint(1, 40_000))) for name in resources}},
+            kill(rng.randint(0, 9)),
+            *([system(rng.randint(1, 3))] if rng.random() < 0.4 else []),
+        )
+        for number in range(rng.randint(3, 9))
+    ]
+    free = {name: {resource: rng.randint(0, 9) for resource in resources} for name in nodes}
+    demand = {name: rng.choice((0, rng.randint(1, 60_000))) for name in resources}
+    return instance(free, demand, rng.randint(1, len(nodes)), *jobs, budget_steps=rng.randint(0, 5))
+
+
+@pytest.mark.usefixtures("no_solver")
+def test_amounts_may_be_large_and_unlike_each_other() -> None:
+    assert {compare(varied(seed)) for seed in range(600)} == {None, ChoiceProof.BOUNDS}
 
 
 def full(nodes: int, per_node: int, count: int, *, budget_steps: int, seed: int = 1) -> ChoiceInstance:
@@ -99,3 +129,51 @@ def test_amounts_that_are_all_different_are_left_to_the_solver(monkeypatch: pyte
     choice = choose(full(6, 12, 2, budget_steps=8))
     assert choice is not None
     assert solved == [None]
+
+
+def by_node(asked: ChoiceInstance, most_cells: int) -> Found | None:
+    """The choice among all nodes, in so much effort."""
+    table = tabulate(asked)
+    objective = price_jobs(table, asked.node_count, asked.budget_steps).full
+    space = Space(table=table, covers=covers_of(table), crowded=crowded_nodes(table), count=asked.node_count)
+    return best_by_node(space, objective, most_cells)
+
+
+def unlike(asked: ChoiceInstance) -> ChoiceInstance:
+    """The same where each job holds another amount of memory."""
+    rng = random.Random(1)
+    jobs = (
+        replace(one, allocation=(Resources.of({"cpu": 1, "mem": rng.randint(1, 7)}),))
+        for one in asked.occupants
+    )
+    return replace(asked, occupants=tuple(jobs))
+
+
+def test_what_each_unlike_node_takes_counts() -> None:
+    """What the jobs of a node may free is put together once for all nodes alike."""
+    alike = full(40, 16, 2, budget_steps=0)
+    assert by_node(alike, 400_000) is not None
+    assert by_node(unlike(alike), 400_000) is None
+    assert by_node(unlike(alike), 40_000_000) is not None
+
+
+@pytest.mark.parametrize("budget_steps", [0, 6])
+def test_nodes_alike_may_be_worked_out_in_parts(monkeypatch: pytest.MonkeyPatch, budget_steps: int) -> None:
+    asked = full(9, 12, 3, budget_steps=budget_steps)
+    whole = by_node(asked, 10_000_000)
+    monkeypatch.setattr("makeway.policies.choice.by_node._AT_ONCE", 1)
+    assert whole is not None
+    assert by_node(asked, 10_000_000) == whole
+
+
+def test_many_numbers_of_steps_count() -> None:
+    """A node whose jobs save their work in turn may get cheaper with each further step."""
+    jobs = [
+        occupant(
+            f"j{number}", {f"n{number % 4}": {"cpu": 1}}, kill(10 << number // 4), system(1 << number // 4)
+        )
+        for number in range(28)
+    ]
+    asked = instance({f"n{node}": {"cpu": 0} for node in range(4)}, {"cpu": 7}, 2, *jobs, budget_steps=127)
+    assert by_node(asked, 600_000) is None
+    assert by_node(asked, 2_000_000) is not None
