@@ -19,6 +19,9 @@ for less than a year."""
 LAST_S: Final = 600.0
 """If the job of a hold may run on after its time limit, or was suspended, makeway ends the hold so many
 seconds before its end time: longer than the daemon needs to start again."""
+LATE_S: Final = 60.0
+"""How long after its limit a job may be seen running that Slurm ends for that, in seconds: it looks every 30
+s. What such a job leaves goes back with its hold."""
 SPARE_S: Final = 60.0
 """How much longer than it needs to be a hold is made, in seconds: clusters may count in minutes."""
 
@@ -44,14 +47,16 @@ def outgrows_hold(operation: Operation, job: Job, cluster: Cluster) -> bool:
 
     One with a raised time limit is freed at once, while this daemon is there to do it. One that may run on
     after its limit keeps its hold as long as possible: most jobs end before. So does one that runs longer
-    than it seemed to be allowed to: Slurm does not count the time for which a job was suspended.
+    than it seemed to be allowed to: Slurm does not count the time for which a job was suspended. Nodes that
+    a lender gave can go back to it only from the hold.
     """
     end_s = next((one.end_s for one in cluster.reservations if one.name == operation.reservation), None)
     if end_s is None or job.start_s is None or job.state is not JobState.RUNNING:
         return False
     limit_s = job.start_s + min(job.walltime_s, LONGEST_S)
     latest_s, soon_over = limit_s + job.overtime_s, cluster.now_s >= end_s - LAST_S
-    outlives = end_s < limit_s or (soon_over and not cluster.now_s < latest_s <= end_s)
+    late = cluster.now_s >= latest_s + min(LATE_S, (end_s - latest_s) / 2)
+    outlives = end_s < limit_s or (soon_over and (late or latest_s > end_s))
     return outlives or len(job.nodes) < len(operation.nodes)
 
 
