@@ -6,7 +6,7 @@ hangs. The other nodes of the hold would be idle meanwhile, and their lenders wo
 
 from typing import Final
 
-from makeway.policies.model import Cluster, Job, JobState, Operation
+from makeway.policies.model import Cluster, Job, JobState, Operation, Reserve
 
 ENDS_S: Final = 45.0
 """How long an urgent job may be completing, in seconds, before its nodes go back. Slurm kills what is left of
@@ -24,10 +24,19 @@ def job_of(operation: Operation, cluster: Cluster) -> Job | None:
 def counts_as_gone_s(operation: Operation, cluster: Cluster) -> float | None:
     """From when on the job of an operation counts as gone. None: it is not completing, or starts again.
 
-    A job that was requeued is completing too. It needs its nodes again, and has no start or another one.
+    A job that was requeued is completing too, and needs its nodes again. It has no start or another one, and
+    was requeued since its hold was made. (Slurm sets the start of a job anew when nodes have booted for it.)
     """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     if job is None or job.state is not JobState.COMPLETING or job.completing_since_s is None:
         return None
-    ended = job.start_s is not None and job.start_s == operation.started_s
+    if job.start_s is None or operation.started_s is None:
+        return None
+    ended = job.start_s == operation.started_s or job.requeue_count == _requeues_before(operation)
     return job.completing_since_s + ENDS_S if ended else None
+
+
+def _requeues_before(operation: Operation) -> int | None:
+    """How often the job had been requeued when its present hold was made. None: there is no hold."""
+    holds = (task.action for task in reversed(operation.tasks))
+    return next((hold.requeue_count for hold in holds if isinstance(hold, Reserve)), None)

@@ -45,13 +45,19 @@ def test_its_nodes_go_back_before_the_last_one_is_clean() -> None:
     assert advance(operation, gone, PATIENCE).phase is Phase.CLOSED
 
 
+def test_its_nodes_go_back_if_some_had_to_boot() -> None:
+    """Slurm sets the start of the job anew when they have."""
+    assert advance(LEFT, completing(SINCE_S + ENDS_S, start_s=1080.0), PATIENCE).phase is Phase.RETURNING
+
+
 @pytest.mark.parametrize(
     "seen",
     [
         completing(SINCE_S + ENDS_S - 1.0),
         completing(SINCE_S + ENDS_S, start_s=None, requeue_count=1),
+        completing(SINCE_S + ENDS_S, start_s=SINCE_S + ENDS_S, requeue_count=1),
     ],
-    ids=["for a moment", "requeued"],
+    ids=["for a moment", "requeued", "requeued, as Slurm shows it"],
 )
 def test_its_nodes_stay_held_if_it_may_need_them(seen: Cluster) -> None:
     assert advance(LEFT, seen, PATIENCE).phase is Phase.LENT
