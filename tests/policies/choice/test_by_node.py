@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from makeway.policies.choice import covers
 from makeway.policies.choice.bounds import Space
 from makeway.policies.choice.by_node import best_by_node
 from makeway.policies.choice.choose import choose
-from makeway.policies.choice.covers import covers_of, crowded_nodes
 from makeway.policies.choice.instance import Choice, ChoiceInstance, ChoiceProof
 from makeway.policies.choice.prices import price_jobs
+from makeway.policies.choice.reference import enumerate_choice
 from makeway.policies.choice.search import Found
 from makeway.policies.choice.table import tabulate
 from makeway.policies.model import Resources
@@ -81,7 +82,26 @@ def varied(seed: int) -> ChoiceInstance:
 
 @pytest.mark.usefixtures("no_solver")
 def test_amounts_may_be_large_and_unlike_each_other() -> None:
-    assert {compare(varied(seed)) for seed in range(600)} == {None, ChoiceProof.BOUNDS}
+    assert {compare(varied(seed)) for seed in range(300)} == {None, ChoiceProof.BOUNDS}
+
+
+def in_two_ways(seed: int) -> ChoiceInstance:
+    """A node with four jobs, and two with fewer that can serve in two ways; two or three are needed."""
+    rng = random.Random(seed)
+    jobs = [
+        occupant(
+            f"j{node}{number}",
+            {f"n{node}": {"x": rng.randint(0, 2), "y": rng.randint(0, 2)}},
+            kill(rng.randint(0, 20)),
+            *([system(rng.randint(1, 3))] if rng.random() < 0.4 else []),
+        )
+        for node in range(3)
+        for number in range(2 if node else 4)
+    ]
+    ways = {f"n{node}": tuple(Resources.of({name: rng.randint(1, 3)}) for name in "xy") for node in (1, 2)}
+    free = {f"n{node}": {"x": 0, "y": 0} for node in range(3)}
+    asked = instance(free, {"x": 2}, rng.randint(2, 3), *jobs, budget_steps=rng.choice((0, 4)))
+    return replace(asked, alternatives=ways)
 
 
 def full(nodes: int, per_node: int, count: int, *, budget_steps: int, seed: int = 1) -> ChoiceInstance:
@@ -131,12 +151,53 @@ def test_amounts_that_are_all_different_are_left_to_the_solver(monkeypatch: pyte
     assert solved == [None]
 
 
-def by_node(asked: ChoiceInstance, most_cells: int) -> Found | None:
-    """The choice among all nodes, in so much effort."""
-    table = tabulate(asked)
-    objective = price_jobs(table, asked.node_count, asked.budget_steps).full
-    space = Space(table=table, covers=covers_of(table), crowded=crowded_nodes(table), count=asked.node_count)
-    return best_by_node(space, objective, most_cells)
+def by_node(asked: ChoiceInstance, most_cells: int = 10_000_000) -> Found | None:
+    """The choice among all nodes, in so much effort. None: it would be too much, or there is none."""
+    table = tabulate(asked, covers.MOST_JOBS)
+    count = asked.node_count - len(table.ready)
+    if count <= 0 or not len(table.host):
+        return None
+    space = Space(
+        table=table, covers=covers.covers_of(table), crowded=covers.crowded_nodes(table), count=count
+    )
+    return best_by_node(space, price_jobs(table, count, asked.budget_steps).full, most_cells)
+
+
+@pytest.mark.parametrize("most_jobs", [0, 3])
+def test_no_other_choice_loses_less(monkeypatch: pytest.MonkeyPatch, most_jobs: int) -> None:
+    """Whatever was found before."""
+    monkeypatch.setattr("makeway.policies.choice.covers.MOST_JOBS", most_jobs)
+    made = 0
+    for seed in range(150):
+        asked = in_two_ways(seed) if most_jobs else varied(seed)
+        found, expected = by_node(asked), enumerate_choice(asked)
+        if found is None:
+            continue
+        assert expected is not None
+        table = tabulate(asked, most_jobs)
+        scale = price_jobs(table, asked.node_count - len(table.ready), asked.budget_steps).full.scale
+        assert found.cost // scale == expected.loss_node_s
+        made += 1
+    assert made > 40
+
+
+@pytest.mark.parametrize(("second", "found"), [("n1", False), ("n2", True)])
+def test_a_job_on_two_of_the_nodes_is_left_to_the_solver(second: str, found: bool) -> None:
+    """`n2` is no node that could serve."""
+    both = occupant("j0", {name: {"cpu": 1} for name in ("n0", second)}, kill(9))
+    others = [occupant(f"j{number}", {f"n{number % 2}": {"cpu": 1}}, kill(5)) for number in (1, 2)]
+    asked = instance({"n0": {}, "n1": {}}, {"cpu": 1}, 2, both, *others)
+    assert (by_node(asked) is not None) is found
+    assert compare(asked) is not None
+
+
+def test_amounts_beyond_whole_numbers_of_64_bits_are_left_to_the_solver() -> None:
+    most = 1 << 21
+    held = {"n0": dict.fromkeys(("cpu", "mem", "gres/gpu"), most)}
+    jobs = [occupant(f"j{number}", held, kill(number)) for number in range(3)]
+    asked = instance({"n0": {}}, dict.fromkeys(held["n0"], most + 1), 1, *jobs)
+    assert by_node(asked) is None
+    assert compare(asked) is not None
 
 
 def unlike(asked: ChoiceInstance) -> ChoiceInstance:

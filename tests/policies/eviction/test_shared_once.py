@@ -10,7 +10,7 @@ from makeway.policies.choice.choose import choose
 from makeway.policies.choice.instance import Choice, ChoiceInstance, all_ways_to_leave
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import ends_by
-from makeway.policies.common.requests import candidates_of, request_for
+from makeway.policies.common.requests import Proposal, candidates_of, request_for
 from makeway.policies.common.urgent_jobs import UrgentJob
 from makeway.policies.common.victims import COMMITTED, protected_by, shared_candidates
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
@@ -126,3 +126,36 @@ def test_the_protected_jobs_are_those_that_are_asked_about_one_by_one() -> None:
         len(set(one.nodes) & found.room.keys()) for one in found.jobs
     ]
     assert candidates_of(request, LATEST_S).holders is found.holders
+
+
+def room_for_the_first(cluster: Cluster, **changes: Any) -> Proposal:
+    """What is proposed for the first urgent job."""
+    urgent = UrgentJob(job=cluster.waiting_urgent_jobs()[0])
+    known = Commitments(cluster=cluster)
+    request = replace(request_for(known, urgent, "test", NOW_S + 600.0, 900.0), **changes)
+    return make_room_on_shared_nodes(request, latest_s=LATEST_S, leave_s=60.0, step_s=30.0)
+
+
+def test_a_job_leaves_as_a_joint_choice_lets_it() -> None:
+    cluster = busy()
+    saved = [one for one in room_for_the_first(cluster).rationale.candidates if one.chosen]
+    assert Method.SYSTEM in {one.method for one in saved}
+    killed = {job.job_id: Method.KILL for job in cluster.holders()}
+    found = room_for_the_first(cluster, methods=killed).rationale.candidates
+    assert {one.method for one in found if one.chosen} == {Method.KILL}
+
+
+def test_a_job_is_told_with_those_of_its_nodes_that_could_serve() -> None:
+    cluster = busy()
+    jobs = tuple(
+        replace(job, eligible_nodes=frozenset({"n0", "n2", "n3"})) if job.kind is JobKind.ON_DEMAND else job
+        for job in cluster.jobs
+    )
+    wide = [one for one in cluster.holders() if len(one.nodes) == 2]
+    found = room_for_the_first(replace(cluster, jobs=jobs)).rationale.candidates
+    counts = {one.job_ids[0]: one.node_count for one in found}
+    assert wide
+    assert {job.job_id: counts[job.job_id] for job in wide} == {
+        job.job_id: len({"n0", "n2", "n3"}.intersection(job.nodes)) for job in wide
+    }
+    assert 1 in {counts[job.job_id] for job in wide}
