@@ -63,8 +63,10 @@ def test_its_nodes_stay_held_if_it_may_need_them(seen: Cluster) -> None:
     assert advance(LEFT, seen, PATIENCE).phase is Phase.LENT
 
 
-def test_time_alone_makes_that_due() -> None:
+@pytest.mark.parametrize("again_s", [None, SINCE_S - 5.0])
+def test_time_alone_makes_that_due(again_s: float | None) -> None:
+    """What was due before does not put that off."""
     cycle = NextCycle()
     for now_s, due_s in ((SINCE_S, SINCE_S + ENDS_S), (SINCE_S + ENDS_S, None)):
-        cycle.note((LEFT,), completing(now_s), PATIENCE, again_s=None, unsent=False)
+        cycle.note((LEFT,), completing(now_s), PATIENCE, again_s=again_s, unsent=False)
         assert cycle.wakeup_s((LEFT,), now_s, 300.0, PATIENCE) == due_s
