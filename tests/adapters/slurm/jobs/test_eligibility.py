@@ -212,6 +212,8 @@ DAY_S = 86_400.0
         (("lets_go",), 3600.0, True),
         (("endless",), None, True),
         (("endless",), 3600.0, True),
+        (("last_days",), 3600.0, True),
+        (("last_days",), 3 * DAY_S, False),
         (("year_is_over",), 3600.0, False),
         (("year_is_over",), None, False),
         (("unknown",), 3600.0, True),
@@ -236,6 +238,7 @@ def test_a_job_stays_that_slurm_would_hold_after_the_end_of_its_reservation(
             flags=frozenset({"NO_HOLD_JOBS_AFTER_END"}),
         ),
         RawReservation(name="year_is_over", nodes=("n1",), start_s=NOW_S - 365 * DAY_S, end_s=NOW_S + 1000.0),
+        RawReservation(name="last_days", nodes=("n1",), start_s=NOW_S - 362 * DAY_S, end_s=NOW_S + 3 * DAY_S),
         RawReservation(name="endless", nodes=("n1",), start_s=since_s, end_s=since_s + 365 * DAY_S),
         RawReservation(name="makeway_c.8", nodes=("n1",), start_s=since_s, end_s=NOW_S + 1000.0),
     ]

@@ -235,3 +235,10 @@ def test_of_the_refused_nodes_those_are_named_that_a_job_does_without() -> None:
     elsewhere = replace(urgent("u", 1), eligible_nodes=frozenset({"n2", "n3"}))
     watch.counted(cluster(4, elsewhere), 60.0)
     assert watch.news == (f"job u does without n3 ({WORDS})",)
+
+
+def test_a_refused_hold_with_a_node_that_is_not_to_be_had_needs_no_other_node() -> None:
+    """It is not asked for again as it is."""
+    said = answers(("u", ("n1", "n2", "n3")), ("u", ("n4", "n5", "n6")))
+    view = cluster(6, running("s", ("n1",), preemptible=False), urgent("u", 4))
+    assert counted(view, said)["u"].eligible_nodes == frozenset({"n2", "n3", "n5", "n6"})

@@ -7,7 +7,7 @@ import pytest
 from makeway.daemon.operation.changed.ended_job import ENDS_S
 from makeway.daemon.operation.due import NextCycle
 from makeway.daemon.operation.transitions import advance
-from makeway.policies.model import Cluster, JobState, Phase, Prioritise, Release
+from makeway.policies.model import Cluster, JobState, Phase, Prioritise, Release, Reserve
 from tests.builders import pending, running
 from tests.daemon.acting import NODES, PATIENCE, issue_all, lent_operation, lent_view, requeue
 
@@ -48,6 +48,19 @@ def test_its_nodes_go_back_before_the_last_one_is_clean() -> None:
 def test_its_nodes_go_back_if_some_had_to_boot() -> None:
     """Slurm sets the start of the job anew when they have."""
     assert advance(LEFT, completing(SINCE_S + ENDS_S, start_s=1080.0), PATIENCE).phase is Phase.RETURNING
+
+
+def test_what_counts_is_its_last_hold() -> None:
+    """Its first run was requeued, and it got another hold."""
+    again = [
+        replace(task, action=replace(task.action, requeue_count=1))
+        for task in LEFT.tasks
+        if isinstance(task.action, Reserve)
+    ]
+    ran_again = replace(LEFT, tasks=(*LEFT.tasks, *again))
+    over = completing(SINCE_S + ENDS_S, start_s=1080.0, requeue_count=1)
+    assert advance(ran_again, over, PATIENCE).phase is Phase.RETURNING
+    assert advance(LEFT, over, PATIENCE).phase is Phase.LENT
 
 
 @pytest.mark.parametrize(
