@@ -3,7 +3,6 @@
 import gc
 import io
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -76,6 +75,7 @@ def test_version(program: Program) -> None:
         (["whatif", "--journal", "j", "--", "-n2"], "options after -- need the present cluster: leave --journal"),
         (["whatif", "--like", "17", "--per-node", "cpu=1"], "--per-node needs --nodes, the number of nodes"),
         (["whatif", "--nodes", "0"], "Invalid value for '--nodes': 0 is not accepted; accepted: a whole number from 1 on (see "),
+        (["history", "--from", "May"], "Invalid value for '--from': 'May' is not accepted; accepted: a day of the calendar, such as"),
         (["whatif", "--nodes", "2", "--deadline", "soon"], "Invalid value for '--deadline': 'soon' is no duration: wr"),
         *(
             (
@@ -356,24 +356,6 @@ def test_completion_completes(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout == "plain,whatif\n"
-
-
-def test_ctrl_c_during_the_imports_leaves_no_traceback() -> None:
-    code = """
-import os, signal, sys
-from makeway.daemon.cli.start import main
-
-class Interrupt:
-    def find_spec(self, name, *_):
-        if name == "click":
-            os.kill(os.getpid(), signal.SIGINT)
-
-signal.signal(signal.SIGINT, signal.default_int_handler)
-sys.meta_path.insert(0, Interrupt())
-main()
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 @pytest.mark.parametrize(
