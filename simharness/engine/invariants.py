@@ -3,13 +3,14 @@
 from functools import reduce
 from math import inf
 
-from makeway.policies.model import Resources, dominant_share, total
+from makeway.policies.model import dominant_share
 from makeway.simharness.engine.job_run import TOLERANCE_S, JobRun
 from makeway.simharness.engine.machine import SimMachine
 from makeway.simharness.engine.partitioned import PartitionedScheduler
 from makeway.simharness.engine.scheduler import Backfill, Order, Scheduler
 from makeway.simharness.engine.shared.machine import SharedMachine
 from makeway.simharness.engine.shared.scheduler import SharedScheduler
+from makeway.simharness.engine.shared.uses import NodeUses
 from makeway.simharness.workloads.partitions import members
 
 
@@ -33,6 +34,7 @@ class InvariantChecker:
     def __init__(self, machine: SimMachine) -> None:
         self._machine = machine
         self._shared = machine if isinstance(machine, SharedMachine) else None
+        self._uses = None if self._shared is None else NodeUses(self._shared)
         self._everything = (1 << machine.node_count) - 1
         self._running: frozenset[int] = frozenset()
         self._held = 0
@@ -53,8 +55,9 @@ class InvariantChecker:
         machine, running = self._machine, self._running
         holders = [live for live in machine.live.values() if live.nodes]  # not by its own list of them
         started = [live for live in holders if live.index not in running]
-        if self._shared is not None:
-            self._shared_nodes(self._shared, holders)
+        if self._uses is not None:
+            if fact := self._uses.look(holders):
+                raise self._fail(fact)
         else:
             self._nodes(holders)
         self._node_seconds(holders)
@@ -92,22 +95,6 @@ class InvariantChecker:
                 names = ", ".join(self._machine.names.of(held & live.nodes))
                 raise self._fail(f"job {live.job.job_id!r} is on {names}, which another job holds")
             held |= live.nodes
-
-    def _shared_nodes(self, machine: SharedMachine, holders: list[JobRun]) -> None:
-        for live in holders:
-            if live.nodes.bit_count() != live.size or live.nodes & machine.down:
-                raise self._fail(f"job {live.job.job_id!r} is on other nodes than {live.size} that are up")
-            for held in machine.allocation(live) or ():
-                if live.job.demand is not None and not held.covers(live.job.demand):
-                    raise self._fail(f"job {live.job.job_id!r} holds {held} for {live.job.demand}")
-        used = _parts(machine, holders)
-        for node, parts in used.items():
-            held = total([part for _, part in parts])
-            if not machine.capacities[node].covers(held):
-                raise self._fail(f"jobs hold {held} of node {node}, which has {machine.capacities[node]}")
-        idle = sum(1 << node for node in range(machine.node_count) if node not in used)
-        if machine.free != idle & ~machine.down:
-            raise self._fail("a node is neither used nor free nor down")
 
     def _node_seconds(self, holders: list[JobRun]) -> None:
         machine = self._machine
@@ -186,8 +173,8 @@ class InvariantChecker:
     ) -> float:
         """The first instant at which enough nodes are sure to be free for `head`. Infinite: there is none."""
         machine = self._machine
-        if self._shared is not None:
-            return self._foreseen_shared_s(self._shared, head, holders)
+        if self._uses is not None:
+            return self._foreseen_shared_s(self._uses, head)
         smallest = head.size if isinstance(scheduler, SharedScheduler) else scheduler.smallest(head)
         holds = machine.holds.values()
         if not holds:
@@ -219,23 +206,12 @@ class InvariantChecker:
             return inf
         return at_s
 
-    def _foreseen_shared_s(self, machine: SharedMachine, head: JobRun, holders: list[JobRun]) -> float:
+    def _foreseen_shared_s(self, uses: NodeUses, head: JobRun) -> float:
         """The same on shared nodes, node by node."""
-        used = _parts(machine, holders)
-        ready_s: list[float] = []
-        holds = tuple(machine.holds.values())
-        for node, capacity in enumerate(machine.capacities):
-            needed = head.job.demand or capacity
-            if machine.down >> node & 1 or not capacity.covers(needed):
-                continue
-            held = sorted(used[node], key=lambda part: part[0]) if node in used else []
-            node_ready_s = machine.now_s
-            while held and not capacity.minus(total([part for _, part in held])).covers(needed):
-                node_ready_s = held.pop(0)[0]
-            for hold in holds:
-                if hold.nodes >> node & 1:
-                    node_ready_s = max(node_ready_s, hold.end_s)
-            ready_s.append(node_ready_s)
+        ready_s = uses.ready_s(head.job.demand)
+        for hold in self._machine.holds.values():
+            for node in members(hold.nodes):
+                ready_s[node] = max(ready_s[node], hold.end_s)
         ready_s.sort()
         return ready_s[head.size - 1] if len(ready_s) >= head.size else inf
 
@@ -243,17 +219,6 @@ class InvariantChecker:
 def _wrong_size(holders: list[JobRun]) -> str:
     live = next(live for live in holders if live.nodes.bit_count() != live.size)
     return f"job {live.job.job_id!r} has {live.nodes.bit_count()} nodes for {live.size}"
-
-
-def _parts(machine: SharedMachine, holders: list[JobRun]) -> dict[int, list[tuple[float, Resources]]]:
-    """For each node in use until when jobs hold what of it."""
-    found: dict[int, list[tuple[float, Resources]]] = {}
-    for live in holders:
-        nodes = (*members(live.batch_host), *members(live.nodes & ~live.batch_host))
-        parts = machine.allocation(live) or tuple(machine.capacities[node] for node in nodes)
-        for node, part in zip(nodes, parts, strict=True):
-            found.setdefault(node, []).append((live.limit_s, part))
-    return found
 
 
 def _first(scheduler: Scheduler | SharedScheduler, now_s: float) -> JobRun | None:
