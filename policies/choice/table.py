@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from makeway.policies.model import Resources
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+_job_id = attrgetter("job_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -160,10 +162,6 @@ def _hosts(names: Sequence[str], *, merged: bool) -> Integers:
     for index, name in enumerate(names):
         first.setdefault(name, index)
     return np.array([first[name] for name in names], dtype=np.int64)
-
-
-def _job_id(occupant: Occupant) -> str:
-    return occupant.job_id
 
 
 def _places(names: list[str], jobs: list[Occupant], resources: tuple[str, ...]) -> _Places:

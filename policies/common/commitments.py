@@ -22,6 +22,7 @@ from makeway.policies.common.departures import (
 from makeway.policies.common.losses import cost_node_s, evictions_node_s
 from makeway.policies.common.shared_nodes import (
     Leftover,
+    free_set_for,
     leftovers_of,
     less_room,
     open_leftovers,
@@ -245,7 +246,7 @@ class Commitments:
         """The nodes, promised ones among them, that have room for the demand. None: that are wholly free."""
         if demand is None:
             return self.free
-        return self.cluster.node_sets().of_new(self.cluster.free_nodes(None, demand))
+        return free_set_for(self.cluster, demand)
 
     def releasing(self, demand: Resources | None = None) -> dict[str, float]:
         """The nodes that jobs are leaving, in the cluster's order, each with the instant when it is free.

@@ -120,17 +120,17 @@ def ends_by(cluster: Cluster, until_s: float) -> dict[str, NodeRelease]:
     limit does not pass. Nor is one that is stuck as it completes.
     """
     overdue_s = cluster.now_s - OVERDUE_S
+    ends_s = _ends_s(cluster).items()
+    return {job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s if overdue_s < end_s <= until_s}
+
+
+@memoise_last
+def _ends_s(cluster: Cluster) -> Mapping[str, float]:
+    """When the jobs that `ends_by` counts end by their time limits, by id."""
     lasting = stuck(cluster)
-    ends_s = {
-        job.job_id: end_s
-        for job in cluster.holders()
-        if (end_s := job.latest_end_s) is not None
-        and job.state is not JobState.SUSPENDED
-        and job.job_id not in lasting
-    }
-    return {
-        job_id: NodeRelease(by_s=end_s) for job_id, end_s in ends_s.items() if overdue_s < end_s <= until_s
-    }
+    jobs = [job for job in cluster.holders() if job.state is not JobState.SUSPENDED]
+    ends_s = ((job.job_id, job.latest_end_s) for job in jobs if job.job_id not in lasting)
+    return {job_id: end_s for job_id, end_s in ends_s if end_s is not None}
 
 
 def node_release_of(action: Action, now_s: float) -> NodeRelease | None:

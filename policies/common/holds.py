@@ -63,7 +63,8 @@ def shortfall_set(operation: Operation, cluster: Cluster) -> int:
     held = sets.of(operation.nodes)
     eligible = eligible_set(borrower, cluster)
     if demand is not None:
-        with_room_now = with_room(cluster, hold_releases(cluster, (operation,)), demand)
+        releases = hold_releases(cluster, (operation,))
+        with_room_now = with_room(cluster, releases, demand, frozenset(operation.nodes))
         return held & ~((sets.of_new(with_room_now) | sets.silent) & eligible)
     if (borrower is None or not borrower.nodes) and any(one is operation for one in cluster.operations):
         good = _releasing_or_free(cluster)

@@ -23,6 +23,7 @@ from makeway.policies.model import (
     Cluster,
     Job,
     JobState,
+    Node,
     Operation,
     OperationKind,
     Phase,
@@ -81,19 +82,51 @@ def held_on(job: Job, cluster: Cluster) -> dict[str, Resources]:
     return dict(zip(job.nodes, job.allocation, strict=True))
 
 
-def room_when_left(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dict[str, Resources]:
+def room_when_left(
+    cluster: Cluster, releases: Mapping[str, NodeRelease], among: AbstractSet[str] | None = None
+) -> dict[str, Resources]:
     """What is free of every node, up or not, once the leaving jobs are gone.
 
-    `releases`: the jobs that are leaving, by job id. A node that is only given as a whole has no room.
+    A node that is only given as a whole has no room.
+
+    Args:
+        cluster: the snapshot.
+        releases: the jobs that are leaving, by job id.
+        among: nodes that are asked about. None: all.
     """
-    room = dict.fromkeys((node.name for node in cluster.nodes), NO_RESOURCES)
-    room.update(cluster.unused())
-    jobs = cluster.jobs_by_id()
+    unused, jobs = cluster.unused(), cluster.jobs_by_id()
+    if among is None:
+        room = dict(_no_room(cluster.nodes))
+        room.update(unused)
+    else:
+        room = {name: unused.get(name, NO_RESOURCES) for name in among}
     for job_id, release in releases.items():
-        for name, held in held_on(jobs[job_id], cluster).items() if job_id in jobs else ():
-            if name not in release.kept_nodes:
+        job = jobs.get(job_id)
+        if job is None or not job.nodes or (among is not None and among.isdisjoint(job.nodes)):
+            continue
+        for name, held in held_on(job, cluster).items():
+            if name not in release.kept_nodes and (among is None or name in among):
                 room[name] = room.get(name, NO_RESOURCES).plus(held)
     return room
+
+
+@memoise_last
+def _no_room(nodes: tuple[Node, ...]) -> Mapping[str, Resources]:
+    return dict.fromkeys((node.name for node in nodes), NO_RESOURCES)
+
+
+def free_set_for(cluster: Cluster, demand: Resources) -> int:
+    """The nodes of `Cluster.free_nodes` for a demand, as a set of the cluster's `node_sets`: found once."""
+    known = _free_sets(cluster)
+    if demand not in known:
+        known[demand] = cluster.node_sets().of_new(cluster.free_nodes(None, demand))
+    return known[demand]
+
+
+@memoise_last
+def _free_sets(_: Cluster) -> dict[Resources, int]:
+    """What `free_set_for` has found on a snapshot."""
+    return {}
 
 
 class HasRoom(Protocol):
@@ -145,17 +178,25 @@ def take_until_room(
     return chosen, nodes
 
 
-def with_room(cluster: Cluster, releases: Mapping[str, NodeRelease], demand: Resources) -> frozenset[str]:
+def with_room(
+    cluster: Cluster,
+    releases: Mapping[str, NodeRelease],
+    demand: Resources,
+    among: AbstractSet[str] | None = None,
+) -> frozenset[str]:
     """The nodes that are up and have room for the demand once leaving and completing jobs are gone, except
-    those that are stuck.
+    those that are stuck. `among`: only these are looked at. None: all.
     """
-    room = room_at_last(cluster, releases)
-    return frozenset(name for name in cluster.up_nodes() if room[name].covers(demand))
+    room, up = room_at_last(cluster, releases, among), cluster.up_nodes()
+    looked_at = up if among is None else among
+    return frozenset(name for name in looked_at if name in up and room[name].covers(demand))
 
 
-def room_at_last(cluster: Cluster, releases: Mapping[str, NodeRelease]) -> dict[str, Resources]:
+def room_at_last(
+    cluster: Cluster, releases: Mapping[str, NodeRelease], among: AbstractSet[str] | None = None
+) -> dict[str, Resources]:
     """The same as `room_when_left`, once the completing jobs are gone too, except those that are stuck."""
-    return room_when_left(cluster, {**completing(cluster), **releases})
+    return room_when_left(cluster, {**completing(cluster), **releases}, among)
 
 
 def room_times_s(
@@ -226,7 +267,7 @@ def leftovers_of(
     held = [name for name in nodes if name in up]
     is_free = all(room.get(name, NO_RESOURCES).covers(demand) for name in held)
     if not is_free:
-        room = room_at_last(cluster, releases)
+        room = room_at_last(cluster, releases, frozenset(held))
     rest = {name: _without(room.get(name, NO_RESOURCES), demand) for name in held}
     return {
         name: Leftover(for_job_id=job.job_id, room=left, ready_s=ready_s, is_free=is_free)

@@ -298,20 +298,30 @@ class SharedCandidates:
         """How many of the nodes one of the jobs is on: at least one."""
         return 1 if len(job.nodes) == 1 else sum(1 for name in job.nodes if name in self.room)
 
-    def protected(self) -> tuple[Candidate, ...]:
-        """The jobs that may not be evicted, as candidates of the rationale."""
-        return tuple(
-            Candidate(
-                job_ids=(job.job_id,),
-                method=None,
-                node_count=self.node_count(job),
-                loss_node_s=0,
-                delay_s=0.0,
-                note=self.protected_by[job.job_id],
-            )
-            for job in self.jobs
-            if job.job_id in self.protected_by
-        )
+    def protected(self, known: dict[tuple[str, int, str], Candidate] | None = None) -> tuple[Candidate, ...]:
+        """The jobs that may not be evicted, as candidates of the rationale.
+
+        `known`: those that were made for other urgent jobs of the decision. Others are added. None: there
+        are none.
+        """
+        known, found = {} if known is None else known, list[Candidate]()
+        for job in self.jobs:
+            why = self.protected_by.get(job.job_id)
+            if why is None:
+                continue
+            key = job.job_id, self.node_count(job), why
+            one = known.get(key)
+            if one is None:
+                one = known[key] = Candidate(
+                    job_ids=(job.job_id,),
+                    method=None,
+                    node_count=key[1],
+                    loss_node_s=0,
+                    delay_s=0.0,
+                    note=why,
+                )
+            found.append(one)
+        return tuple(found)
 
 
 def shared_candidates(

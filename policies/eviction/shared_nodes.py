@@ -120,8 +120,10 @@ def _occupants(
         ways = all_ways_to_leave(
             price(job, now_s), system_s=system_s(job), application_s=application_s(job, now_s), step_s=step_s
         )
-        held = held_on(job, cluster)
-        return Occupant(job_id=job.job_id, nodes=tuple(held), allocation=tuple(held.values()), ways=ways)
+        held = job.allocation
+        if held is None:
+            held = tuple(held_on(job, cluster).values())
+        return Occupant(job_id=job.job_id, nodes=job.nodes, allocation=held, ways=ways)
 
     def with_ways(one: Occupant, ways: tuple[WayToLeave, ...]) -> Occupant:
         return one if len(ways) == len(one.ways) else replace(one, ways=ways)
@@ -160,7 +162,7 @@ def _evict(
 ) -> Proposal:
     """The hold, and the evictions of the choice. `when`: when its checkpoints are written."""
     now_s = request.cluster.now_s
-    jobs = {job.job_id: job for job in candidates.jobs}
+    jobs = request.cluster.jobs_by_id()
     leaving = [(jobs[one.occupant.job_id], one.way.method) for one in choice.leaving]
     lost_node_s = sum(loss_node_s(job, now_s) for job, method in leaving if method is Method.KILL)
     actions = [action for job, method in leaving for action in leave_actions(request, job, method, when)]
@@ -218,7 +220,8 @@ def _priced(
         special(job, offers[number]) if job.job_id in is_special else offers[number]
         for number, job in zip(candidates.numbers, candidates.jobs, strict=True)
     ]
-    return (*chain.from_iterable(found), *candidates.protected())
+    known = memo.once(("staying", Same(holders)), dict[tuple[str, int, str], Candidate])
+    return (*chain.from_iterable(found), *candidates.protected(known))
 
 
 @memoise_last

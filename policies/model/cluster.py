@@ -26,6 +26,7 @@ from makeway.policies.model.entities import (
 from makeway.policies.model.node_sets import NodeSets
 from makeway.policies.model.operation import Lease, Operation, Phase
 from makeway.policies.model.resources import NO_RESOURCES, Resources
+from makeway.policies.model.unused import Unused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,17 +219,12 @@ def _capacities(nodes: tuple[Node, ...]) -> Mapping[str, Resources]:
     return MappingProxyType({node.name: node.capacity for node in nodes if node.capacity is not None})
 
 
+_LAST_UNUSED: Final = Unused()
+
+
 @memoise_last
 def _unused(nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> Mapping[str, Resources]:
-    has = _capacities(nodes)
-    left = dict(has)
-    for job in jobs if left else ():
-        for name, held in zip(job.nodes, job.allocation or (), strict=job.allocation is not None):
-            left[name] = left.get(name, NO_RESOURCES).minus(held)
-    wholes = (job.nodes for job in jobs if job.allocation is None) if left else ()
-    for name, count in Counter(names(wholes)).items():
-        left[name] = left.get(name, NO_RESOURCES).owing(has.get(name, NO_RESOURCES), count)
-    return MappingProxyType(left)
+    return _LAST_UNUSED.of(nodes, _holders(jobs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,7 +149,7 @@ class _Room:
     demand: Resources | None
     """What it needs on each of them. None: whole nodes."""
     room: dict[str, Resources]
-    """What is free of each node then. Empty: it needs whole nodes."""
+    """What is free then of each node that it may get. Empty: it needs whole nodes."""
 
     def stays(self, one: _Departure, cluster: Cluster, *, at_least: int) -> bool:
         """Whether enough nodes come free if a job stays; then it is counted as staying."""
@@ -163,13 +163,13 @@ class _Room:
         return True
 
     def _there(self, one: _Departure, cluster: Cluster, sets: NodeSets) -> dict[str, Resources]:
-        """What is free of its nodes if it stays. Empty: the urgent job needs whole nodes."""
+        """What is free of those of its nodes if it stays. Empty: the urgent job needs whole nodes."""
         if self.demand is None:
             return {}
         return {
             name: self.room[name].minus(held)
             for name, held in held_on(one.job, cluster).items()
-            if sets.has(one.freed, name)
+            if name in self.room and sets.has(one.freed, name)
         }
 
     def _lost(self, one: _Departure, there: dict[str, Resources], sets: NodeSets) -> int:
@@ -188,6 +188,6 @@ def _room(operation: Operation, job: Job, cluster: Cluster, more: int) -> _Room:
     held = (sets.of(operation.nodes) | more) & sets.up & eligible_set(job, cluster)
     if demand is None:
         return _Room(nodes=held & ~still_occupied_set(cluster, releases), demand=None, room={})
-    room = room_at_last(cluster, releases)
-    fits = [name for name in sets.names(held) if room[name].covers(demand)]
+    room = room_at_last(cluster, releases, frozenset(sets.names(held)))
+    fits = [name for name, left in room.items() if left.covers(demand)]
     return _Room(nodes=sets.of_new(fits), demand=demand, room=room)
