@@ -124,9 +124,9 @@ def _outdated(operation: Operation, given: Task) -> bool:
     left_s = [
         task.ended_s
         for task in operation.tasks
-        if method_of(task.action) is not None
-        and task.action.job_id == given.action.job_id
+        if task.action.job_id == given.action.job_id
         and task.ended_s is not None
+        and method_of(task.action) is not None
     ]
     latest_s = max(left_s, default=-math.inf)
     # It can be seen to be gone and to be back within one instant of a clock.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter
 
 import numpy as np
@@ -53,7 +53,7 @@ def tabulate(instance: ChoiceInstance, most_jobs: int | None = None) -> ChoiceTa
     `most_jobs`: where several nodes are chosen, a node with a way that concerns more jobs has one way alone,
     the first that can serve. None: no number of jobs is too many.
     """
-    jobs = sorted((job for job in instance.occupants if job.ways), key=_job_id)
+    jobs = sorted([job for job in instance.occupants if job.ways], key=_job_id)
     names, need, (node, job, amounts) = _needs(instance, jobs)
     gives = np.minimum(amounts, need[node])
     total = np.zeros_like(need)
@@ -166,12 +166,13 @@ def _hosts(names: Sequence[str], *, merged: bool) -> Integers:
 
 def _places(names: list[str], jobs: list[Occupant], resources: tuple[str, ...]) -> _Places:
     """Node, job and held amounts of every place of the jobs on the nodes."""
-    index = {name: number for number, name in enumerate(names)}
     unknown = len(names)
-    nodes = np.array([index.get(name, unknown) for job in jobs for name in job.nodes], dtype=np.int64)
+    index = dict(zip(names, range(unknown), strict=True))
+    theirs = chain.from_iterable([job.nodes for job in jobs])
+    nodes = np.array(list(map(index.get, theirs, repeat(unknown))), dtype=np.int64)
     numbers = np.repeat(np.arange(len(jobs)), [len(job.nodes) for job in jobs])
     here = nodes < unknown
-    held = [amounts for job in jobs for amounts in job.allocation]
+    held = list(chain.from_iterable([job.allocation for job in jobs]))
     # Places share a value where a job holds the same on several of its nodes.
     _, first, same = np.unique(
         np.fromiter(map(id, held), dtype=np.int64, count=len(held)), return_index=True, return_inverse=True

@@ -32,7 +32,7 @@ from makeway.policies.model import (
     Reserve,
     Resources,
 )
-from makeway.policies.safety.prices import price_refusal
+from makeway.policies.safety.prices import limits_losses, price_refusal
 from makeway.policies.safety.protection import Refusal
 
 
@@ -230,6 +230,8 @@ def loss_refusal(request: Request, given: Proposal, at_s: float | None = None) -
 
     `at_s`: when its evictions begin. None: now.
     """
+    if not limits_losses(request.cluster.limits):
+        return None
     return price_refusal(
         request.cluster,
         request.urgent.job.job_id,

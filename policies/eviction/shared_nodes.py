@@ -15,6 +15,7 @@ Differs from the paper:
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 
@@ -38,7 +39,7 @@ from makeway.policies.common.shared_nodes import held_on
 from makeway.policies.common.victims import SharedCandidates
 from makeway.policies.model import Candidate, Job, Memo, Method, Same, changed, memoise_last
 from makeway.policies.programme.leaving import WORDS, Turn, at_once_s, in_turn_s, leave_actions, turn
-from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s
+from makeway.policies.safety.prices import hours_text, loss_node_s, price_node_s, price_of
 
 
 def make_room_on_shared_nodes(
@@ -116,9 +117,9 @@ def _occupants(
     cluster, chosen = request.cluster, request.methods
     now_s = cluster.now_s
 
-    def of_any_time(job: Job) -> Occupant:
+    def of_any_time(job: Job, price_node_s: int) -> Occupant:
         ways = all_ways_to_leave(
-            price(job, now_s), system_s=system_s(job), application_s=application_s(job, now_s), step_s=step_s
+            price_node_s, system_s=system_s(job), application_s=application_s(job, now_s), step_s=step_s
         )
         held = job.allocation
         if held is None:
@@ -128,20 +129,47 @@ def _occupants(
     def with_ways(one: Occupant, ways: tuple[WayToLeave, ...]) -> Occupant:
         return one if len(ways) == len(one.ways) else replace(one, ways=ways)
 
+    def stays(one: Occupant) -> Occupant:
+        found = staying.get(one.job_id)
+        if found is None:
+            found = staying[one.job_id] = with_ways(one, ())
+        return found
+
     def restricted(one: Occupant) -> Occupant:
         if one.job_id in candidates.protected_by:
-            return with_ways(one, ())
+            return stays(one)
         allowed = {chosen[one.job_id], Method.KILL}  # a joint choice lets it leave in this way, or be killed
         return with_ways(one, tuple([way for way in one.ways if way.method in allowed]))
 
     # Worked out for all jobs, and once for all urgent jobs that have as much time.
     steps = serial_budget(within_s, step_s)
-    key = ("occupants", now_s, Same(cluster.nodes), Same(candidates.holders), step_s, price)
-    untimed = memo.once(key, lambda: [of_any_time(job) for job in candidates.holders])
+    holders = candidates.holders
+    key = ("occupants", now_s, Same(cluster.nodes), Same(holders), step_s, price)
+    untimed = memo.once(
+        key, lambda: [*map(of_any_time, holders, _prices_node_s(holders, now_s, price, memo))]
+    )
+    staying = memo.once((*key, "staying"), dict[str, Occupant])
     timed = memo.once((*key, steps), lambda: [with_ways(one, in_time(one.ways, steps)) for one in untimed])
     found = [timed[number] for number in candidates.numbers]
     special = candidates.protected_by.keys() | chosen.keys()
     return tuple([restricted(one) if one.job_id in special else one for one in found])
+
+
+def _prices_node_s(
+    holders: tuple[Job, ...], now_s: float, price: Callable[[Job, float], int], memo: Memo
+) -> list[int]:
+    """What a kill of each job counts as. What it loses is worked out once."""
+    if price is loss_node_s:
+        return _losses_node_s(holders, now_s, memo)
+    if price is price_node_s:
+        return [*map(price_of, _losses_node_s(holders, now_s, memo), holders)]
+    return [price(job, now_s) for job in holders]
+
+
+def _losses_node_s(holders: tuple[Job, ...], now_s: float, memo: Memo) -> list[int]:
+    """What a kill of each job loses."""
+    key = ("losses", now_s, Same(holders))
+    return memo.once(key, lambda: [loss_node_s(job, now_s) for job in holders])
 
 
 def shared_ways(
@@ -206,13 +234,15 @@ def _priced(
     holders, wide = candidates.holders, _on_several_nodes(candidates.holders)
     offers = memo.once(
         ("shared offers", now_s, Same(holders)),
-        lambda: [_offer(job, len(job.nodes), now_s=now_s) for job in holders],
+        lambda: [*map(partial(_offer, now_s=now_s), holders, _losses_node_s(holders, now_s, memo))],
     )
 
     def special(job: Job, offered: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
         if job.job_id in candidates.protected_by:
             return ()
         node_count, method = candidates.node_count(job), chosen.get(job.job_id)
+        if method is None and node_count == len(job.nodes):
+            return offered
         return tuple(changed(one, node_count=node_count, chosen=one.method is method) for one in offered)
 
     is_special = wide | chosen.keys() | candidates.protected_by.keys()
@@ -229,10 +259,13 @@ def _on_several_nodes(jobs: tuple[Job, ...]) -> frozenset[str]:
     return frozenset(job.job_id for job in jobs if len(job.nodes) > 1)
 
 
-def _offer(job: Job, node_count: int, *, now_s: float) -> tuple[Candidate, ...]:
-    """A job on so many of the nodes with the price of each way to leave; none of them is chosen."""
+def _offer(job: Job, loss_node_s: int, *, now_s: float) -> tuple[Candidate, ...]:
+    """A job on all of its nodes with the price of each way to leave; none of them is chosen.
+
+    `loss_node_s`: what a kill loses.
+    """
     ways: tuple[tuple[Method, int, float | None], ...] = (
-        (Method.KILL, loss_node_s(job, now_s), 0.0),
+        (Method.KILL, loss_node_s, 0.0),
         (Method.APPLICATION, 0, application_s(job, now_s)),
         (Method.SYSTEM, 0, system_s(job)),
     )
@@ -240,7 +273,7 @@ def _offer(job: Job, node_count: int, *, now_s: float) -> tuple[Candidate, ...]:
         Candidate(
             job_ids=(job.job_id,),
             method=method,
-            node_count=node_count,
+            node_count=len(job.nodes),
             loss_node_s=lost_node_s,
             delay_s=delay_s,
         )

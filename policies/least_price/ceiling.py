@@ -102,7 +102,6 @@ def refusal_of(
     """
     cluster = request.cluster
     cost_node_s = evictions_node_s(given.actions, cluster, at_s)
-    kills_node_s = evictions_loss_node_s(given.actions, cluster, at_s)
     text = f"{node_text(request.shortage, 'more ')} would cost {hours_text(cost_node_s)} node-hours"
     use = CeilingUse.of(request, config, sharing)
     if use.exceeds(cost_node_s):
@@ -112,6 +111,7 @@ def refusal_of(
         return f"{text}{after}, the ceiling is {limit} (ceiling_machine_hours). No job is evicted."
     if config.budget_machine_hours is None:
         return None
+    kills_node_s = evictions_loss_node_s(given.actions, cluster, at_s)
     used_node_s = sum(cluster.lost_node_s.values()) + sum(request.spent_node_s.values())
     budget_node_s = machine_node_s(cluster, config.budget_machine_hours)
     if kills_node_s and used_node_s + kills_node_s > budget_node_s:

@@ -210,6 +210,17 @@ class _Ceiling(NamedTuple):
     """The settings that give the limit."""
 
 
+def limits_losses(limits: Limits) -> bool:
+    """Whether the site limits the work that evictions may lose."""
+    amounts = (
+        limits.max_loss_node_hours,
+        limits.max_loss_node_hours_per_day,
+        limits.max_loss_node_hours_per_user_per_day,
+        limits.max_loss_node_hours_per_account_per_day,
+    )
+    return any(amount is not None for amount in amounts)
+
+
 def price_refusal(
     cluster: Cluster, for_job_id: str, cost_node_s: float, others: Mapping[str, float] = _NONE
 ) -> tuple[Refusal, str] | None:
