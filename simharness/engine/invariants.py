@@ -1,4 +1,7 @@
-"""What must hold after every instant of a simulation, computed again from the jobs themselves."""
+"""What must hold after every instant of a simulation, computed again from the jobs themselves.
+
+On shared nodes only the nodes on which something has changed are read again (`NodeUses`).
+"""
 
 from functools import reduce
 from math import inf
