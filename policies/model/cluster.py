@@ -26,7 +26,7 @@ from makeway.policies.model.entities import (
 from makeway.policies.model.node_sets import NodeSets
 from makeway.policies.model.operation import Lease, Operation, Phase
 from makeway.policies.model.resources import NO_RESOURCES, Resources
-from makeway.policies.model.unused import Unused
+from makeway.policies.model.unused import from_last_unused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,12 +219,12 @@ def _capacities(nodes: tuple[Node, ...]) -> Mapping[str, Resources]:
     return MappingProxyType({node.name: node.capacity for node in nodes if node.capacity is not None})
 
 
-_LAST_UNUSED: Final = Unused()
+_unused_of: Final = from_last_unused()
 
 
 @memoise_last
 def _unused(nodes: tuple[Node, ...], jobs: tuple[Job, ...]) -> Mapping[str, Resources]:
-    return _LAST_UNUSED.of(nodes, _holders(jobs))
+    return _unused_of(nodes, _holders(jobs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
