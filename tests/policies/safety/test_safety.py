@@ -1,5 +1,6 @@
 """What must hold for every policy of the registry, whatever the cluster looks like."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -18,7 +19,7 @@ from makeway.policies.model import (
 from makeway.policies.safety.protection import Refusal
 from tests.policies.any_cluster import NOW_S, clusters, placements
 from tests.policies.safety.rules import check_safe, decide, evictions, unannounced, under_way
-from tests.policies.under_test import UNDER_TEST
+from tests.policies.under_test import UNDER_TEST, each_on, on_the_same
 
 ACTIVE = [name for name, policy in UNDER_TEST.items() if policy.active and policy.arrivals_only]
 """The policies that act for urgent jobs alone; `test_safety_queue` has the others."""
@@ -26,23 +27,27 @@ PLACED = [name for name, policy in UNDER_TEST.items() if policy.whole_placements
 """The policies that know of placements."""
 
 
-@pytest.mark.parametrize("name", ACTIVE)
-@settings(deadline=None, max_examples=200)
+@pytest.mark.parametrize("names", on_the_same(ACTIVE))
+@settings(deadline=None, max_examples=500)
 @given(cluster=clusters())
-def test_every_decision_is_safe(name: str, cluster: Cluster) -> None:
-    check_safe(name, cluster)
+def test_every_decision_is_safe(names: Sequence[str], cluster: Cluster) -> None:
+    for name, view in each_on(cluster, names):
+        check_safe(name, view)
 
 
-@pytest.mark.parametrize("name", PLACED)
-@settings(deadline=None, max_examples=60)
-@given(cluster=clusters(), data=st.data())
-def test_every_decision_within_placements_is_safe(name: str, cluster: Cluster, data: st.DataObject) -> None:
-    names = tuple(node.name for node in cluster.nodes)
-    check_safe(name, replace(cluster, placements=data.draw(placements(names))))
-
-
-@pytest.mark.parametrize("name", ACTIVE)
+@pytest.mark.parametrize("names", on_the_same(PLACED))
 @settings(deadline=None, max_examples=150)
+@given(cluster=clusters(), data=st.data())
+def test_every_decision_within_placements_is_safe(
+    names: Sequence[str], cluster: Cluster, data: st.DataObject
+) -> None:
+    found = data.draw(placements(tuple(node.name for node in cluster.nodes)))
+    for name, view in each_on(replace(cluster, placements=found), names):
+        check_safe(name, view)
+
+
+@pytest.mark.parametrize("names", on_the_same(ACTIVE))
+@settings(deadline=None, max_examples=500)
 @given(
     cluster=clusters(),
     per_hour=st.none() | st.integers(0, 4),
@@ -51,16 +56,27 @@ def test_every_decision_within_placements_is_safe(name: str, cluster: Cluster, d
     failures=st.integers(0, 6),
 )
 def test_limits_are_never_exceeded_and_groups_never_torn(
-    name: str, cluster: Cluster, per_hour: int | None, past: int, max_nodes: int | None, failures: int
+    names: Sequence[str],
+    cluster: Cluster,
+    per_hour: int | None,
+    past: int,
+    max_nodes: int | None,
+    failures: int,
 ) -> None:
-    if not UNDER_TEST[name].collects:
-        cluster = unannounced(cluster)
     limited = replace(
         cluster,
         limits=replace(cluster.limits, evictions_per_hour=per_hour, max_nodes=max_nodes),
         evictions=tuple(Eviction(job_id=f"x{index}", at_s=NOW_S - 60.0) for index in range(past)),
         failures_s=(NOW_S - 5.0,) * failures,
     )
+    for name, view in each_on(limited, names):
+        check_limits(name, view if UNDER_TEST[name].collects else unannounced(view))
+
+
+def check_limits(name: str, limited: Cluster) -> None:
+    """A policy's decision keeps to the limits of a cluster, and is allowed or refused in whole groups."""
+    limits, past, failures = limited.limits, len(limited.evictions), len(limited.failures_s)
+    per_hour, max_nodes = limits.evictions_per_hour, limits.max_nodes
     verdicts = arbitrate(decide(name, limited).actions, limited)
     allowed = [verdict.action for verdict in verdicts if verdict.allowed]
     taken = {action.job_id for action in evictions(allowed)}

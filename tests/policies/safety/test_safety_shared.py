@@ -1,5 +1,6 @@
 """What must hold for every policy that acts for urgent jobs, whatever shares the nodes of the cluster."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -43,7 +44,7 @@ from tests.policies.any_cluster import (
     times,
 )
 from tests.policies.sharing import NODE, amounts, shared
-from tests.policies.under_test import UNDER_TEST, at_once
+from tests.policies.under_test import UNDER_TEST, at_once, each_on, on_the_same
 
 ACTIVE = [name for name, policy in UNDER_TEST.items() if policy.active and policy.arrivals_only]
 NEEDED_ONLY = ["eviction", "n-paa", "cup-spaa"]
@@ -211,10 +212,16 @@ def kept(for_job_id: str, cluster: Cluster) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", ACTIVE)
-@settings(deadline=None, max_examples=150)
+@pytest.mark.parametrize("names", on_the_same(ACTIVE))
+@settings(deadline=None, max_examples=400)
 @given(cluster=sharing_clusters())
-def test_every_decision_on_shared_nodes_is_safe(name: str, cluster: Cluster) -> None:
+def test_every_decision_on_shared_nodes_is_safe(names: Sequence[str], cluster: Cluster) -> None:
+    for name, view in each_on(cluster, names):
+        check_safe_on_shared_nodes(name, view)
+
+
+def check_safe_on_shared_nodes(name: str, cluster: Cluster) -> None:
+    """Holds have room, victims may be evicted, and none is needless."""
     actions = decided(name, cluster)
     cluster = UNDER_TEST[name].view(cluster)
     assert decided(name, replace(cluster, jobs=cluster.jobs[::-1])) == actions
