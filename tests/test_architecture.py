@@ -112,8 +112,13 @@ class Import:
         return f"{self.path.relative_to(ROOT)}:{self.line} imports {self.name}"
 
 
-def imports_of(path: Path) -> Iterator[Import]:
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
     """Everything that a file imports, also inside functions; `from a import b` counts as a.b."""
+    return tuple(_imports_of(path))
+
+
+def _imports_of(path: Path) -> Iterator[Import]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             for alias in node.names:
