@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from makeway.daemon.cli.main import run_cli
+from makeway.simharness.papers.p1 import command as p1_command
 
 HOLD = {
     "p1": {"urgent-gain", "batch-cost", "order-batch", "urgent-categories", "preemption"},
@@ -15,10 +16,19 @@ HOLD = {
 }
 """The claims of a paper by their keys: those that no change may lose, and that do not hang on a clock."""
 
-LESS: dict[str, list[str]] = {"p3": ["--first", "250"], "p4": ["--work", "0.25", "--days", "2"]}
+LESS: dict[str, list[str]] = {
+    "p3": ["--first", "250"],
+    "p4": ["--work", "0.25", "--days", "1"],
+}
 """Options with which a paper takes less time: its claims hold on fewer jobs and days, and with less effort,
 already.
 """
+
+
+@pytest.fixture(autouse=True)
+def _few_shares(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+    """Of P1's shares of real-time jobs, the usual one and the largest are enough for the claims in `HOLD`."""
+    monkeypatch.setattr(p1_command, "SHARES", (0.10, 0.20))
 
 
 @pytest.mark.shared
