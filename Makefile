@@ -20,8 +20,8 @@ afternoon: $(STAMP) slurm
 	@$(PYTHON) -m pytest -q -rP tests/docs/test_afternoon.py
 
 # All tests: without Slurm, on this machine's Slurm, and on another release, at the same time. Those on a real Slurm wait
-# more than they work. Every part runs, and the target fails if a part fails. The first look at the tests compiles them, so
-# that not every worker does. The other release is installed while the first two parts run.
+# more than they work. Every part runs, and the target fails if a part fails. A first look at the tests of each part compiles
+# them, so that not every worker does. The other release is installed while the first two parts run.
 test: $(STAMP) slurm-accounting browser
 	@mkdir -p out
 	@$(PYTHON) -m pytest --collect-only -q tests/slurm >out/tests-on-slurm.txt || { cat out/tests-on-slurm.txt; exit 1; }
@@ -29,6 +29,8 @@ test: $(STAMP) slurm-accounting browser
 	@$(MAKE) --keep-going --jobs=3 --no-print-directory INSTALL_LOGS=out test-rest test-slurm-quietly test-slurm-24.11-quietly
 
 test-rest: $(STAMP) browser
+	@mkdir -p out
+	@nice -n 4 $(PYTHON) -m pytest --collect-only -q --ignore=tests/slurm >out/tests-rest.txt || { cat out/tests-rest.txt; exit 1; }
 	nice -n 4 $(PYTHON) -m pytest -n 3 --dist worksteal --ignore=tests/slurm
 
 # No second make runs in these: it would take the job slot of another part. Tests that do not depend on the release of Slurm
