@@ -176,9 +176,8 @@ def silent_nodes_count_as_up(patch: Patch) -> None:
 
 
 def no_work_is_too_dear(patch: Patch) -> None:
-    patch.setattr(proposals, "price_refusal", lambda *_: None)
-    patch.setattr(arbiter, "price_refusal", lambda *_: None)
-    patch.setattr(arbiter, "overdrawn", lambda *_: None)
+    for module, name in ((proposals, "price_refusal"), (arbiter, "price_refusal"), (arbiter, "overdrawn")):
+        patch.setattr(module, name, lambda *_: None)
 
 
 def no_job_is_missed(patch: Patch) -> None:
