@@ -24,9 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take the tests themselves out of what is searched for garbage. All of them take a twelfth less time."""
+    """Take the tests themselves out of what is searched for garbage, and search less often: that is an eighth
+    of the time of all of them.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_configure() -> None:
