@@ -24,8 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take the tests themselves out of what is searched for garbage, and search less often: that is an eighth
-    of the time of all of them.
+    """Take the tests themselves out of what is searched for garbage, and search less often. The second
+    took an eighth off 656 of them.
     """
     gc.collect()
     gc.freeze()
