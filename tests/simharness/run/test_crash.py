@@ -28,7 +28,7 @@ from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
-from tests.simharness.deaths import AtWrite, Killed, copied, every_death, never, one_death
+from tests.simharness.run.deaths import AtWrite, Killed, copied, every_death, never, one_death
 
 LOUD = [FaultKind.NO_ANSWER, FaultKind.LOST_ANSWER, FaultKind.LATE_ANSWER, FaultKind.REFUSED]
 """Faults of the way to the cluster; no job ends by them."""
