@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from makeway.daemon.cli.main import run_cli
-from makeway.simharness.papers.p1 import command as p1_command
 
 HOLD = {
     "p1": {"urgent-gain", "batch-cost", "order-batch", "urgent-categories", "preemption"},
@@ -23,12 +22,6 @@ LESS: dict[str, list[str]] = {
 """Options with which a paper takes less time: its claims hold on fewer jobs and days, and with less effort,
 already.
 """
-
-
-@pytest.fixture(autouse=True)
-def _few_shares(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
-    """Of P1's shares of real-time jobs, the usual one and the largest are enough for the claims in `HOLD`."""
-    monkeypatch.setattr(p1_command, "SHARES", (0.10, 0.20))
 
 
 @pytest.mark.shared

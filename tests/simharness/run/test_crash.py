@@ -1,9 +1,10 @@
 """A daemon that is killed at any moment, and started again, finishes what it began.
 
 A journal write is the only thing that a death can come between: every command is sent between two of them.
-The test replays one small story, kills the daemon before or after each write reaches the disk, starts a new
-one on the same file, and looks at what the cluster was asked to do in all. A death before a write is the same
-as one after the write before it if the daemon read and sent nothing in between: one of the two is enough.
+The test replays one small story for every write, kills the daemon before or after that write reaches the
+disk, starts a new one on the same file, and looks at what the cluster was asked to do in all. A death
+before a write is the same as one after the write before it if the daemon read and sent nothing in between:
+one of the two is enough.
 """
 
 import os
@@ -28,7 +29,6 @@ from makeway.simharness.engine.scheduler import Backfill, SchedulerSettings
 from makeway.simharness.engine.storage import StorageSettings
 from makeway.simharness.run.replay import Replay, ReplaySettings
 from makeway.simharness.workloads.job import SimJob
-from tests.simharness.run.deaths import AtWrite, Killed, copied, every_death, never, one_death
 
 LOUD = [FaultKind.NO_ANSWER, FaultKind.LOST_ANSWER, FaultKind.LATE_ANSWER, FaultKind.REFUSED]
 """Faults of the way to the cluster; no job ends by them."""
@@ -50,26 +50,37 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
+class Killed(BaseException):
+    """The daemon's death: nothing that handles errors may see it."""
+
+
+Moment = tuple[int, int, int]
+"""How many steps of the replay, snapshots and commands there were. Within a moment no cluster changes."""
+
+
 class MortalJournal(Journal):
-    """A journal that says before and after each of its writes that it may die now.
+    """A journal that dies at its write number `cut`, just before or just after it is on the disk.
 
     Attributes:
         steps: how many steps of the replay have begun.
+        writes: the moment of each write so far.
     """
 
-    def __init__(self, path: Path, at_write: AtWrite, adapter: SimAdapter) -> None:
+    def __init__(self, path: Path, cut: int | None, adapter: SimAdapter, *, after: bool) -> None:
         self.steps = 0
-        self._writes = 0
+        self.writes: list[Moment] = []
         self._adapter = adapter
-        self._at_write = at_write
+        self._cut = cut
+        self._after = after
         super().__init__(path)
 
     def _write(self, *statements: tuple[str, tuple[object, ...]]) -> int:
-        self._writes += 1
-        moment = (self.steps, self._adapter.snapshots, len(self._adapter.calls))
-        self._at_write(self._writes, moment, after=False)
+        self.writes.append((self.steps, self._adapter.snapshots, len(self._adapter.calls)))
+        if len(self.writes) == self._cut and not self._after:
+            raise Killed
         row_id = super()._write(*statements)
-        self._at_write(self._writes, moment, after=True)
+        if len(self.writes) == self._cut:
+            raise Killed
         return row_id
 
 
@@ -170,13 +181,16 @@ class End:
 def replay(
     folder: Path,
     policy: str,
-    at_write: AtWrite = never,
+    cut: int | None = None,
     *,
+    after: bool = False,
     faults: FaultPlan = NO_FAULTS,
     jobs: list[SimJob] | None = None,
     watched: frozenset[str] = frozenset({"u1", "u2", "u3"}),
-) -> End:
-    """Replay the story, with the death that `at_write` brings. Returns how it ended."""
+) -> tuple[End, list[Moment]]:
+    """Replay the story, with a death if `cut` says so. Returns how it ended and the moments of the writes of
+    the first life.
+    """
     cluster = SimCluster(
         8,
         jobs if jobs is not None else story(),
@@ -186,7 +200,7 @@ def replay(
     )
     adapter = SimAdapter(cluster, faults=faults)
     path = Path(mkdtemp(dir=folder)) / "journal.sqlite"
-    first = MortalJournal(path, at_write, adapter)
+    first = MortalJournal(path, cut, adapter, after=after)
     chosen = find(policy)
     told = Replay(
         cluster,
@@ -201,15 +215,20 @@ def replay(
         first.steps += 1
         try:
             alive = told.step()
-        except Killed as death:
-            if death.forked:
-                path = copied(path)
-            else:
-                first.close()
+        except Killed:
+            first.close()
             told.restart(Journal(path))
     end = _end(told, cluster, adapter, watched)
     told.journal.close()
-    return end
+    return end, first.writes
+
+
+def deaths(writes: list[Moment]) -> Iterator[tuple[int, bool]]:
+    """The different deaths, given the moments of the writes: at which write, and whether after it."""
+    for cut in range(1, len(writes) + 1):
+        if cut == 1 or writes[cut - 1] != writes[cut - 2]:
+            yield cut, False
+        yield cut, True
 
 
 def _end(told: Replay, cluster: SimCluster, adapter: SimAdapter, watched: frozenset[str]) -> End:
@@ -250,14 +269,14 @@ def _twice(adapter: SimAdapter) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("policy", ["eviction", "n-paa", "n-spaa"])
 def test_every_death_has_the_same_end(policy: str, folder: Path) -> None:
-    undisturbed, ends = every_death(lambda dies: replay(folder, policy, dies))
+    undisturbed, writes = replay(folder, policy)
     assert undisturbed.operations == {"u1", "u2", "u3"}
     assert undisturbed.completed == {"1", "2", "3", "4", "u1", "u2", "u3"}
     assert (undisturbed.holds, undisturbed.open_operations, undisturbed.twice) == (0, 0, [])
-    assert ends[-1].write > 20
+    assert len(writes) > 20
 
-    for death in ends:
-        cut, after, end = death.write, death.after, death.end
+    for cut, after in deaths(writes):
+        end, _ = replay(folder, policy, cut, after=after)
         assert end.operations == undisturbed.operations, (cut, after)
         assert end.completed == undisturbed.completed, (cut, after)
         assert (end.holds, end.open_operations, end.twice) == (0, 0, []), (cut, after)
@@ -271,16 +290,16 @@ def test_every_death_has_the_same_end(policy: str, folder: Path) -> None:
 @pytest.mark.parametrize("policy", ["cua-spaa", "cup-paa"])
 def test_every_death_with_announced_jobs_has_the_same_end(policy: str, folder: Path) -> None:
     every_job = frozenset(job.job_id for job in announced_story())
-    undisturbed, ends = every_death(lambda dies: replay(folder, policy, dies, jobs=announced_story()))
+    undisturbed, writes = replay(folder, policy, jobs=announced_story())
     assert {"notice-u1", "notice-u3", "u1", "u2", "u3", "6"} <= undisturbed.operations
     assert undisturbed.completed == every_job
     nothing_left: tuple[object, ...] = (0, 0, 0, [])
     left = (undisturbed.holds, undisturbed.open_operations, undisturbed.notices, undisturbed.twice)
     assert left == nothing_left
-    assert ends[-1].write > 40
+    assert len(writes) > 40
 
-    for death in ends:
-        cut, after, end = death.write, death.after, death.end
+    for cut, after in deaths(writes):
+        end, _ = replay(folder, policy, cut, after=after, jobs=announced_story())
         assert end.completed == every_job, (cut, after)
         left = (end.holds, end.open_operations, end.notices, end.twice)
         assert left == nothing_left, (cut, after)
@@ -298,17 +317,15 @@ def test_every_death_in_the_midst_of_early_starts_has_the_same_end(
     requeue, but one that may have been asked to save and was not.
     """
     watched = frozenset({"1", "4"})
-    undisturbed, ends = every_death(
-        lambda dies: replay(folder, "ckpt-backfill", dies, jobs=early_story(), watched=watched)
-    )
+    undisturbed, writes = replay(folder, "ckpt-backfill", jobs=early_story(), watched=watched)
     assert undisturbed.operations == {"1", "2"}
     assert undisturbed.completed == {"0", "1", "2", "3", "4"}
     assert undisturbed.lost_node_s == 0.0
     assert (undisturbed.holds, undisturbed.open_operations, undisturbed.twice) == (0, 0, [])
-    assert ends[-1].write > 20
+    assert len(writes) > 20
 
-    for death in ends:
-        cut, after, end = death.write, death.after, death.end
+    for cut, after in deaths(writes):
+        end, _ = replay(folder, "ckpt-backfill", cut, after=after, jobs=early_story(), watched=watched)
         assert end.completed == undisturbed.completed, (cut, after)
         assert (end.holds, end.open_operations, end.twice) == (0, 0, []), (cut, after)
         if end.unsure:
@@ -332,7 +349,7 @@ def test_faults_and_a_death_leave_nothing_behind(
     folder: Path, seed: int, policy: str, cut: int, after: bool
 ) -> None:
     faults = FaultPlan(seed=seed, rates=dict.fromkeys(LOUD, 0.06))
-    end = replay(folder, policy, one_death(cut, after=after), faults=faults)
+    end, _ = replay(folder, policy, cut, after=after, faults=faults)
 
     assert (end.holds, end.open_operations) == (0, 0)
     assert {"u1", "u2", "u3"} <= end.starts.keys()
@@ -350,7 +367,7 @@ def test_faults_and_a_death_leave_no_announcement_behind(
     folder: Path, seed: int, policy: str, cut: int, after: bool
 ) -> None:
     faults = FaultPlan(seed=seed, rates=dict.fromkeys(LOUD, 0.06))
-    end = replay(folder, policy, one_death(cut, after=after), faults=faults, jobs=announced_story())
+    end, _ = replay(folder, policy, cut, after=after, faults=faults, jobs=announced_story())
 
     assert (end.holds, end.open_operations, end.notices) == (0, 0, 0)
     assert {"u1", "u2", "u3"} <= end.starts.keys()
@@ -361,7 +378,7 @@ def test_faults_and_a_death_leave_no_announcement_behind(
 @pytest.mark.parametrize("kind", LOUD)
 def test_one_fault_of_each_kind_at_each_verb_is_survived(folder: Path, verb: str, kind: FaultKind) -> None:
     faults = FaultPlan(by_verb={(verb, 1): Fault(kind=kind, delay_s=15.0, retryable=True)})
-    end = replay(folder, "eviction", faults=faults)
+    end, _ = replay(folder, "eviction", faults=faults)
 
     assert (end.holds, end.open_operations, end.twice) == (0, 0, [])
     assert end.completed == {"1", "2", "3", "4", "u1", "u2", "u3"}
