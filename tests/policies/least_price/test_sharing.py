@@ -65,6 +65,15 @@ def test_on_shared_nodes_a_start_that_is_no_longer_at_once_waits(waiting: Build)
     assert victims(decide(late, instant_machine_hours=None)) == []
 
 
+def test_on_shared_nodes_a_start_waits_whose_deadline_is_at_once_too(waiting: Build) -> None:
+    urgent = waiting("u", 1, demand=amounts(4), start_within_s=199.0)
+    cluster = shared(part("a", "n0", amounts(8)), urgent, node_count=1)
+    decision = decide(cluster, instant_machine_hours=None)
+    assert (verbs(decision), decision.again_s) == (["reserve"], NOW_S + 109.0)
+    later = replace(cluster, jobs=(cluster.jobs[0], replace(urgent, start_within_s=201.0)))
+    assert victims(decide(later, instant_machine_hours=None)) == [("a", Method.KILL)]
+
+
 def test_on_shared_nodes_no_kill_is_sent_that_a_limit_refuses(waiting: Build) -> None:
     ends = part("a", "n0", amounts(8), walltime_s=1300.0)
     cluster = shared(ends, waiting("u", 1, demand=amounts(4)), node_count=1)
