@@ -24,8 +24,9 @@ def job_of(operation: Operation, cluster: Cluster) -> Job | None:
 def counts_as_gone_s(operation: Operation, cluster: Cluster) -> float | None:
     """From when on the job of an operation counts as gone. None: it is not completing, or starts again.
 
-    A job that was requeued is completing too, and needs its nodes again. It has no start or another one, and
-    was requeued since its hold was made. (Slurm sets the start of a job anew when nodes have booted for it.)
+    A job that was requeued is completing too, and needs its nodes again. It has no start time or another one,
+    and its requeue count is higher than when its hold was made. The start time alone does not tell: Slurm
+    changes it when the nodes of the job have booted.
     """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     if job is None or job.state is not JobState.COMPLETING or job.completing_since_s is None:

@@ -8,6 +8,7 @@ and 26.05 as tried; `ResvOverRun` allows it some minutes).
 from dataclasses import replace
 from typing import Final
 
+from makeway.policies.common.departures import OVERDUE_S
 from makeway.policies.common.holds import site_begins_s
 from makeway.policies.model import Cluster, Job, JobState, Operation, OperationKind, Reserve, Task
 
@@ -19,9 +20,6 @@ for less than a year."""
 LAST_S: Final = 600.0
 """If the job of a hold may run on after its time limit, or was suspended, makeway ends the hold so many
 seconds before its end time: longer than the daemon needs to start again."""
-LATE_S: Final = 60.0
-"""How long after its limit a job may be seen running that Slurm ends for that, in seconds: it looks every 30
-s. What such a job leaves goes back with its hold."""
 SPARE_S: Final = 60.0
 """How much longer than it needs to be a hold is made, in seconds: clusters may count in minutes."""
 
@@ -55,7 +53,7 @@ def outgrows_hold(operation: Operation, job: Job, cluster: Cluster) -> bool:
         return False
     limit_s = job.start_s + min(job.walltime_s, LONGEST_S)
     latest_s, soon_over = limit_s + job.overtime_s, cluster.now_s >= end_s - LAST_S
-    late = cluster.now_s >= latest_s + min(LATE_S, (end_s - latest_s) / 2)
+    late = cluster.now_s >= latest_s + min(OVERDUE_S, (end_s - latest_s) / 2)
     outlives = end_s < limit_s or (soon_over and (late or latest_s > end_s))
     return outlives or len(job.nodes) < len(operation.nodes)
 

@@ -28,7 +28,7 @@ CONFIG = EvictionConfig(start_within_s=WITHIN_S, margin_s=5.0, leave_s=5.0, step
 LEAST = LeastPriceConfig(start_within_s=WITHIN_S, margin_s=5.0, leave_s=5.0, step_s=5.0)
 POLL_S = 1.0
 SPARSE_POLL_S = 5.0
-"""Under limits every poll decides anew."""
+"""Under limits, each poll makes a new decision, which takes time."""
 
 DEMANDS = st.builds(
     lambda cpus, gpus: Resources.of({CPU: cpus, GPU: gpus}),

@@ -46,7 +46,7 @@ def test_its_nodes_go_back_before_the_last_one_is_clean() -> None:
 
 
 def test_its_nodes_go_back_if_some_had_to_boot() -> None:
-    """Slurm sets the start of the job anew when they have."""
+    """Slurm changes the start time of the job when they are up."""
     assert advance(LEFT, completing(SINCE_S + ENDS_S, start_s=1080.0), PATIENCE).phase is Phase.RETURNING
 
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.daemon.operation.changed.hold_end import LAST_S, LATE_S, LONGEST_S
+from makeway.daemon.operation.changed.hold_end import LAST_S, LONGEST_S
 from makeway.daemon.operation.observation import only_awaits_end
 from makeway.daemon.operation.transitions import advance, record
 from makeway.daemon.operation.validation import validate
+from makeway.policies.common.departures import OVERDUE_S
 from makeway.policies.common.holds import shortfall
 from makeway.policies.model import (
     Action,
@@ -300,10 +301,10 @@ LIMIT_S = 1000.0
 @pytest.mark.parametrize(
     ("now_s", "overtime_s", "end_s", "released"),
     [
-        (LIMIT_S + LATE_S, 0.0, LIMIT_S + LAST_S, True),
-        (LIMIT_S + LATE_S, 0.0, LIMIT_S + LATE_S + LAST_S + 1.0, False),
-        (LIMIT_S + LATE_S, 5.0, LIMIT_S + LAST_S, False),
-        (LIMIT_S + LATE_S - 1.0, 0.0, LIMIT_S + LAST_S, False),
+        (LIMIT_S + OVERDUE_S, 0.0, LIMIT_S + LAST_S, True),
+        (LIMIT_S + OVERDUE_S, 0.0, LIMIT_S + OVERDUE_S + LAST_S + 1.0, False),
+        (LIMIT_S + OVERDUE_S, 5.0, LIMIT_S + LAST_S, False),
+        (LIMIT_S + OVERDUE_S - 1.0, 0.0, LIMIT_S + LAST_S, False),
         (LIMIT_S + 5.0, 0.0, LIMIT_S + 10.0, True),
         (LIMIT_S + 4.0, 0.0, LIMIT_S + 10.0, False),
     ],
