@@ -5,7 +5,6 @@ checks.
 """
 
 import errno
-import fcntl
 import os
 import shlex
 import socket
@@ -25,6 +24,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import HookSettings, MetricsSettings
 from makeway.daemon.errors import UserError
 from makeway.daemon.inspect.setting_names import setting_names
+from makeway.daemon.journal.owner import daemon_with, journal_owner
 from makeway.daemon.leader.standing import Role
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, JobKind, Limits, NodeState
@@ -45,7 +45,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
     """
     settings = config.settings
     running = running_daemon(settings.socket)
-    own = running is not None and _owner(settings.journal) == _daemon(running.get("pid"))
+    own = running is not None and journal_owner(settings.journal) == daemon_with(running.get("pid"))
     checks = [
         ok(
             "configuration",
@@ -177,7 +177,7 @@ def check_journal(path: Path, *, used_by_own: bool = False) -> Check:
         check_folder(path.parent)
     except JournalError as error:
         return problem("journal", printable(str(error)))
-    if (owner := _owner(path)) is not None:
+    if (owner := journal_owner(path)) is not None:
         said = ok if used_by_own else warning
         return said("journal", f"{where}: in use by {owner}: a second daemon needs a journal of its own")
     if not path.exists():
@@ -231,7 +231,7 @@ def check_socket(path: Path, *, used_by_own: bool = False) -> Check:
         return ok("socket", f"{where}: left by a daemon that has ended, will be replaced")
     said = ok if used_by_own else warning
     return said(
-        "socket", f"{where}: {_daemon(status.get('pid'))} answers: a second daemon needs another socket"
+        "socket", f"{where}: {daemon_with(status.get('pid'))} answers: a second daemon needs another socket"
     )
 
 
@@ -360,27 +360,6 @@ def _folder_refused(name: str, path: Path) -> Check | None:
         text = f"{where}: {_user()} may not write in its folder"
         return problem(name, f"{text}: give it to the daemon's user, or run this as that user")
     return None
-
-
-def _daemon(pid: object) -> str:
-    return f"the daemon with pid {pid}"
-
-
-def _owner(journal: Path) -> str | None:
-    """Which process holds the lock of a journal. None: no process does, or the lock cannot be read."""
-    try:
-        descriptor = os.open(journal.with_name(journal.name + ".lock"), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        pid = os.read(descriptor, 32).decode("ascii", "replace").strip()
-        return _daemon(pid) if pid.isdecimal() else "another daemon"
-    else:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def _user(user_id: int | None = None) -> str:

@@ -12,7 +12,8 @@ getent group makeway >/dev/null || groupadd --system makeway
 getent group makeway-users >/dev/null || groupadd --system makeway-users
 getent passwd makeway >/dev/null ||
     useradd --system --gid makeway --home-dir /var/lib/makeway --no-create-home --shell /usr/sbin/nologin makeway
-install -d -m 700 -o makeway -g makeway-users /var/lib/makeway
+# One that is there may belong to another user: the unit says which one the daemon runs as.
+[ -d /var/lib/makeway ] || install -d -m 700 -o makeway -g makeway-users /var/lib/makeway
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
 # During an upgrade by rpm, files of the old version are still there: postremove.sh restarts the daemon.

@@ -7,9 +7,10 @@ case $1 in
 remove | 0) ;;
 *) exit 0 ;;
 esac
-if [ -S /run/makeway/makeway.sock ]; then
-    /opt/makeway/bin/makeway stop --restore --wait 5m ||
-        echo "makeway: not everything was given back: see /usr/share/doc/makeway and scontrol show reservation" >&2
+# Also where no daemon runs: its journal may have open operations.
+if ! /opt/makeway/bin/makeway stop --restore --wait 5m; then
+    echo "makeway: not everything was given back. Holds end by themselves (\`scontrol show reservation\`). For the rest," >&2
+    echo "makeway: install makeway again before its journal is purged, and start it in act mode." >&2
 fi
 if [ -d /run/systemd/system ]; then
     systemctl disable --now makeway.service makeway-page.service

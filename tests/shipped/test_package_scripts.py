@@ -14,6 +14,7 @@ from tests.paths import DEPLOY
 LOGGED = ("groupadd", "useradd", "groupdel", "userdel", "install", "rm", "systemctl")
 UNITS = "makeway.service makeway-page.service"
 RELOAD = "systemctl daemon-reload"
+GIVE_BACK = "makeway stop --restore --wait 5m"
 RESTART = f"systemctl try-restart {UNITS}"
 ACCOUNTS = ("passwd/makeway", "group/makeway", "group/makeway-users")
 
@@ -133,7 +134,7 @@ def test_an_upgrade_restarts_the_daemon_once_at_its_end_and_takes_nothing_away(
 def test_a_removal_gives_back_first_and_keeps_the_accounts(machine: Machine, manager: str) -> None:
     machine.has(*ACCOUNTS)
     ran = machine.run(*STEPS[manager]["remove"])
-    assert ran == ["makeway stop --restore --wait 5m", f"systemctl disable --now {UNITS}", RELOAD]
+    assert ran == [GIVE_BACK, f"systemctl disable --now {UNITS}", RELOAD]
 
 
 @pytest.mark.usefixtures("daemon")
@@ -147,8 +148,18 @@ def test_what_cannot_be_given_back_is_a_warning(
 
 
 @manager
-def test_without_a_daemon_nothing_is_given_back(machine: Machine, manager: str) -> None:
-    assert machine.run(*STEPS[manager]["remove"]) == [f"systemctl disable --now {UNITS}", RELOAD]
+def test_makeway_is_asked_whether_a_daemon_that_does_not_run_has_left_something(
+    machine: Machine, manager: str
+) -> None:
+    assert machine.run(*STEPS[manager]["remove"])[0] == GIVE_BACK
+
+
+@manager
+def test_an_upgrade_leaves_the_folder_of_the_journal_to_its_user(machine: Machine, manager: str) -> None:
+    machine.has(*ACCOUNTS)
+    (machine.root / "var/lib/makeway").mkdir(parents=True)
+    ran = machine.run(*STEPS[manager]["upgrade"])
+    assert not [line for line in ran if line.startswith("install")]
 
 
 @manager

@@ -2,13 +2,21 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
-from makeway.daemon.cli.options import SOCKET_PATH, config_option, duration, from_config, socket_option
-from makeway.daemon.errors import UserError, printable
+from makeway.daemon.cli.options import (
+    JOURNAL_PATH,
+    SOCKET_PATH,
+    config_option,
+    duration,
+    from_config,
+    socket_option,
+)
+from makeway.daemon.errors import UserError, counted, printable
 from makeway.daemon.leader.standing import Role
 
 LOOK_S = 0.5
@@ -37,22 +45,57 @@ def stop(restore: bool, wait_s: float, socket: Path | None, config: Path | None)
     With --restore, makeway takes nothing from now on, in either mode. Urgent jobs that run keep their nodes.
     The command prints what cannot be given back, such as nodes on which other jobs run; the next daemon in
     act mode gives that back. If another daemon leads, what is held and was taken belongs to that daemon: this
-    one gives nothing back, says so, and ends.
+    one gives nothing back, says so, and ends. If no daemon runs, the journal says whether there is anything
+    to give back.
     """
     from makeway.daemon.inspect.now import reported_status
     from makeway.daemon.service.socket_api import request
 
     path = socket or from_config(config, "socket", SOCKET_PATH)
     status, problem = reported_status(path)
+    if status is None and restore:
+        click.echo(_nothing_to_give_back(problem, from_config(config, "journal", JOURNAL_PATH)))
+        return
     if status is None:
-        later = "; a daemon that is started in `mode: act` gives back what this one took" if restore else ""
-        raise UserError(problem + later)
+        raise UserError(problem)
     if restore:
         status = _restored(path, wait_s)
         click.echo(_given_back(status))
     request(path, {"command": "stop"})
     _await_end(path, wait_s)
     click.echo("The daemon has stopped.")
+
+
+def _nothing_to_give_back(problem: str, journal: Path) -> str:
+    """What there is to say if no daemon runs and, by its journal, nothing is held or taken.
+
+    Raises:
+        UserError: there is something, or that is not known, because a daemon has the journal and does not
+            answer, or the journal cannot be read. It begins with `problem`.
+    """
+    from makeway.daemon.journal.errors import JournalError, JournalUnfinished
+    from makeway.daemon.journal.owner import journal_owner
+    from makeway.daemon.journal.store import Journal
+
+    where = printable(str(journal))
+    if (owner := journal_owner(journal)) is not None:
+        raise UserError(f"{problem} The journal {where} is in use by {owner}")
+    later = "a daemon that is started in `mode: act` gives back what the last one took"
+    try:
+        if not journal.exists():
+            return f"No daemon runs, and there is no journal {where}: nothing is to be given back."
+        with closing(Journal(journal, read_only=True)) as store:
+            left = [one for one in store.open_operations() if not one.observe]
+    except JournalUnfinished:
+        left = []
+    except (JournalError, OSError) as error:
+        raise UserError(f"{problem}; {printable(str(error))}; {later}") from error
+    if left:
+        raise UserError(
+            f"{problem}; by the journal {where}, {counted(len(left), 'operation')} of the last daemon "
+            f"{'is' if len(left) == 1 else 'are'} open; {later}"
+        )
+    return f"No daemon runs, and by the journal {where} nothing is to be given back."
 
 
 def _restored(path: Path, wait_s: float) -> Mapping[str, Any]:

@@ -107,7 +107,47 @@ def test_a_stop_without_restore_leaves_what_is_held(site: Site, capsys: pytest.C
 
 
 def test_without_a_daemon_it_says_what_gives_back(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the last daemon has held is in its journal."""
+    with holding(site):
+        site.ask(command="restore")
+        site.listener.wait_for("STATUS=act: 1 urgent waiting; accepted release")
     assert run_cli(["stop", "--restore", "--config", str(site.config)]) == 2
-    (error,) = capsys.readouterr().err.splitlines()
+    error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"makeway: error: socket {site.socket}: no daemon answers; ")
-    assert error.endswith("; a daemon that is started in `mode: act` gives back what this one took")
+    assert f"; by the journal {site.journal}, 1 operation of the last daemon is open; " in error
+    assert error.endswith("; a daemon that is started in `mode: act` gives back what the last one took")
+
+
+def test_without_a_daemon_a_stop_fails(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["stop", "--config", str(site.config)]) == 2
+    assert "no daemon answers" in capsys.readouterr().err
+
+
+def test_without_a_daemon_and_with_nothing_open_there_is_nothing_to_do(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before its first start, and after an observing daemon, whose operations have taken nothing."""
+    restore = ["stop", "--restore", "--config", str(site.config)]
+    assert run_cli(restore) == 0
+    nothing = "nothing is to be given back.\n"
+    assert capsys.readouterr().out == f"No daemon runs, and there is no journal {site.journal}: {nothing}"
+    site.adapter.view = busy()
+    with site.up():
+        site.listener.wait_for("STATUS=observe: 1 urgent waiting")
+    assert run_cli(restore) == 0
+    assert capsys.readouterr().out == f"No daemon runs, and by the journal {site.journal} {nothing}"
+
+
+def test_of_a_daemon_behind_another_socket_nothing_is_known(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with site.up():
+        site.listener.wait_for("STATUS=observe")
+        assert run_cli(["stop", "--restore", "--socket", "other.sock", "--config", str(site.config)]) == 2
+    assert f"The journal {site.journal} is in use by the daemon with pid " in capsys.readouterr().err
+
+
+def test_a_journal_that_cannot_be_read_says_so(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    site.journal.write_text("no journal")
+    assert run_cli(["stop", "--restore", "--config", str(site.config)]) == 2
+    assert str(site.journal) in capsys.readouterr().err
