@@ -55,6 +55,7 @@ def examine(config: Config, factories: Mapping[str, AdapterFactory]) -> tuple[Ch
         check_journal(settings.journal, used_by_own=own),
         *check_room(settings.journal),
         check_socket(settings.socket, used_by_own=own),
+        *check_cycles(running),
         *check_metrics(settings.metrics, running=running is not None),
         *check_hooks(settings.hooks),
         *check_planner(config.policy),
@@ -201,11 +202,16 @@ def check_journal(path: Path, *, used_by_own: bool = False) -> Check:
 
 
 def check_room(journal: Path) -> Iterator[Check]:
-    """Whether the disk of the journal is nearly full. The daemon takes nothing that it cannot write down."""
+    """Whether the disk of the journal is nearly full, or read-only. The daemon takes nothing that it cannot
+    write down.
+    """
     try:
         disk = os.statvfs(journal.parent)
     except OSError:
         return  # see `check_journal`
+    if disk.f_flag & os.ST_RDONLY:
+        yield problem("journal", f"{printable(str(journal))}: its file system is read-only: see `dmesg`")
+        return
     left = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
     if left < ROOM_LEAST:
         text = f"only {left >> 20} MB are left on its disk; makeway sends only what it can write down"
@@ -332,6 +338,17 @@ def check_own_lease(running: Mapping[str, Any] | None) -> Iterator[Check]:
         "leader",
         f"the daemon with pid {running.get('pid')} could not write its lease: {printable(str(why))}",
     )
+
+
+def check_cycles(running: Mapping[str, Any] | None) -> Iterator[Check]:
+    """Whether the cycles of the daemon that answers end. `running`: see `running_daemon`."""
+    failures = 0 if running is None else running.get("failures")
+    if running is not None and failures:
+        yield warning(
+            "daemon",
+            f"of the daemon with pid {running.get('pid')}, the last {counted(int(failures), 'cycle')} ended "
+            f"without a decision: {printable(str(running.get('sentence')))}",
+        )
 
 
 def running_daemon(path: Path) -> Mapping[str, Any] | None:

@@ -210,8 +210,11 @@ class CycleRunner:
     def _crashed(self, error: Exception, cycle_s: float) -> CycleResult:
         """Report a cycle that a defect ended, or a journal that cannot be used now, as on a full disk."""
         failures = self._status.failures + 1
-        if isinstance(error, JournalError | sqlite3.OperationalError):
+        if isinstance(error, JournalError):
             self._log.error("a cycle failed", failures=failures, problem=str(error))
+        elif isinstance(error, sqlite3.OperationalError):
+            where = f"{self._config.settings.journal}: {error}"  # SQLite does not name its file
+            self._log.error("a cycle failed", failures=failures, problem=where)
         else:
             self._log.exception("a cycle failed", failures=failures)
         return self._failed(f"the last cycle failed: {type(error).__name__}: {error}", cycle_s)

@@ -32,3 +32,13 @@ def test_a_journal_that_is_no_file_is_a_problem() -> None:
         Level.PROBLEM,
         "/dev/null: not a regular file: a journal needs a path of its own",
     )
+
+
+def test_a_disk_that_is_read_only_is_a_problem_and_not_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = os.statvfs_result((16384, 16384, 9999, 0, 0, 0, 0, 0, os.ST_RDONLY, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+    (found,) = check_room(tmp_path / "j")
+    said = f"{tmp_path}/j: its file system is read-only: see `dmesg`"
+    assert (found.level, found.text) == (Level.PROBLEM, said)

@@ -240,7 +240,7 @@ def test_a_journal_that_cannot_be_written_now_is_one_line_of_the_log(
     with patch.object(Journal, "verify", side_effect=full), site.up():
         site.listener.wait_for("the last cycle failed: OperationalError: database or disk is full")
     failed = [entry for entry in entries(capsys) if entry["event"] == "a cycle failed"]
-    assert failed[0]["problem"] == "database or disk is full"
+    assert failed[0]["problem"] == f"{site.journal}: database or disk is full"
     assert "exception" not in failed[0]
 
 
