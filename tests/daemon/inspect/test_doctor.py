@@ -235,7 +235,8 @@ def test_a_daemon_whose_cycles_fail_is_told() -> None:
     (found,) = check_cycles({"pid": 7, "failures": 3, "sentence": "the last cycle failed: disk\x1b"})
     assert found.level is Level.WARNING
     assert found.text == (
-        "of the daemon with pid 7, the last 3 cycles ended without a decision: the last cycle failed: disk\\x1b"
+        "of the daemon with pid 7, the last 3 cycles ended without a decision: "
+        "the last cycle failed: disk\\x1b"
     )
 
 
