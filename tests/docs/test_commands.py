@@ -30,7 +30,7 @@ HELP: dict[str, tuple[str, ...]] = {
 OTHERS = frozenset(
     {
         *("apt-get", "systemctl", "journalctl", "useradd", "userdel", "groupadd", "groupdel"),
-        *("install", "cp", "ln", "rm", "sed", "df", "du", "ls", "podman"),
+        *("install", "cp", "ln", "rm", "sed", "df", "du", "ls", "findmnt", "dmesg", "podman"),
         *SLURM,
     }
 )
