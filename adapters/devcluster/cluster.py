@@ -106,9 +106,9 @@ class DevCluster:
         """Stop slurmctld. `kill`: by SIGKILL, so that it saves nothing."""
         self._stop(self.folder / "slurmctld.pid", kill=kill)
 
-    def start_node(self, node: str) -> None:
-        """Start the slurmd of a node."""
-        self._start("slurmd", "-N", node)
+    def start_node(self, node: str, *more: str) -> None:
+        """Start the slurmd of a node. `more`: further arguments, such as `-Z` for a dynamic node."""
+        self._start("slurmd", *more, "-N", node)
 
     def stop_node(self, node: str, *, kill: bool = False) -> None:
         """Stop the slurmd of a node. Its steps go on."""
