@@ -269,6 +269,13 @@ def _within_half_the_limit(actions: tuple[Action, ...], cluster: Cluster) -> boo
     return limit is None or len(cluster.evictions) + 2 * leaving <= limit
 
 
+def exceeds_hour(request: Request, given: Proposal) -> bool:
+    """Whether more jobs leave by a proposal and by other decisions than the site allows in an hour."""
+    limit = request.cluster.limits.evictions_per_hour
+    leaving = {action.job_id for action in given.actions if isinstance(action, Requeue | Cancel | Shrink)}
+    return limit is not None and len(request.cluster.evictions) + len(request.excluded | leaving) > limit
+
+
 def hold_only(request: Request, best: Proposal, until_s: float, last_s: float) -> Proposal:
     """The hold of a proposal without the evictions, unless the job has one that still serves. The rationale
     keeps who would leave (`Rationale.postponed`).

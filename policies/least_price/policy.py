@@ -43,6 +43,7 @@ from makeway.policies.common.requests import Proposal, Request, loss_refusal, ra
 from makeway.policies.common.waiting import (
     Waiting,
     allowed_until_s,
+    exceeds_hour,
     hold_only,
     serves_more,
     writing_s,
@@ -174,7 +175,8 @@ class _Pricing:
         if self._refuses(request, later, now_s) and self._is_too_dear(request, latest_s):
             return later
         at_once = self.rooms.by(request, instant_s)
-        if not makes_room(at_once) or self._refuses(request, at_once, now_s):
+        refused = exceeds_hour(request, at_once) or self._refuses(request, at_once, now_s)
+        if refused or not makes_room(at_once):
             return later
         if self.config.is_vital(job):
             return at_once

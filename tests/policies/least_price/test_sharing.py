@@ -6,9 +6,19 @@ from typing import Any
 import pytest
 
 from makeway.policies.eviction.policy import EVICTION, EvictionConfig
+from makeway.policies.gate.arbiter import arbitrate
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import CheckpointSpec, Cluster, Decision, JobKind, Limits, Method, Reserve
+from makeway.policies.model import (
+    CheckpointSpec,
+    Cluster,
+    Decision,
+    Eviction,
+    JobKind,
+    Limits,
+    Method,
+    Reserve,
+)
 from tests.policies.arriving import NOW_S, Build, victims
 from tests.policies.sharing import amounts, part, shared
 
@@ -81,6 +91,22 @@ def test_on_shared_nodes_no_kill_is_sent_that_a_limit_refuses(waiting: Build) ->
     limited = replace(cluster, limits=Limits(max_loss_node_hours=900.0 / 3600.0))
     decision = decide(limited, instant_machine_hours=None)
     assert (verbs(decision), decision.again_s) == (["reserve"], NOW_S + 510.0)
+
+
+@pytest.mark.parametrize(("per_hour", "others", "at_once"), [(8, 0, True), (7, 0, False), (8, 1, False)])
+def test_on_shared_nodes_no_more_jobs_are_killed_at_once_than_the_site_allows_in_an_hour(
+    waiting: Build, per_hour: int, others: int, at_once: bool
+) -> None:
+    """By the deadline one job saves its work, and one is killed. At once eight are."""
+    saves = part("a", "n0", amounts(4), checkpoint=CheckpointSpec(system_s=300.0))
+    small = [part(f"c{number}", "n1", amounts(1), start_s=NOW_S - 600.0) for number in range(8)]
+    dies = part("b", "n0", amounts(4))
+    cluster = shared(saves, dies, *small, waiting("u", 1, demand=amounts(8)))
+    past = tuple(Eviction(job_id=f"x{number}", at_s=NOW_S - 60.0) for number in range(others))
+    limited = replace(cluster, limits=Limits(evictions_per_hour=per_hour), evictions=past)
+    decision = decide(limited, instant_machine_hours=None)
+    assert len(victims(decision)) == (8 if at_once else 0)
+    assert all(verdict.allowed for verdict in arbitrate(decision.actions, limited))
 
 
 @pytest.mark.parametrize(("other_s", "killed"), [(1000.0, []), (20.0, ["a", "b"])])

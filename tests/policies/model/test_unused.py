@@ -59,7 +59,7 @@ def test_an_allocation_of_another_length_leaves_nothing_behind() -> None:
     nodes = (Node(name="n1", capacity=Resources.of({CPU: 4})), Node(name="n2"))
     half = (Resources.of({CPU: 2}),)
     good = replace(running("1", ("n1",)), allocation=half)
-    wrong = replace(running("2", ("n1", "n2")), allocation=half)
+    wrong = replace(running("2", ("n1", "n2")), allocation=(Resources.of({CPU: 3}),))
     first = Cluster(now_s=0.0, nodes=nodes, jobs=(good,))
     assert first.unused() == {"n1": Resources.of({CPU: 2})}
     with pytest.raises(ValueError, match="zip"):
@@ -69,3 +69,10 @@ def test_an_allocation_of_another_length_leaves_nothing_behind() -> None:
         "n2": NO_RESOURCES,
     }
     assert Cluster(now_s=0.0, nodes=nodes, jobs=(good,)).unused() == {"n1": Resources.of({CPU: 2})}
+    small = replace(running("4", ("n1",)), allocation=(Resources.of({CPU: 1}),))
+    assert Cluster(now_s=0.0, nodes=nodes, jobs=(good, small)).unused() == {"n1": Resources.of({CPU: 1})}
+
+
+def test_nodes_that_are_only_given_as_a_whole_are_absent() -> None:
+    jobs = running("1", ("n1",)), running("2", ("n1", "n2"))
+    assert Cluster(now_s=0.0, nodes=(Node(name="n1"), Node(name="n2")), jobs=jobs).unused() == {}
