@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from makeway.policies.common.shared_nodes import open_leftovers
 from makeway.policies.model import (
     CheckpointSpec,
     Cluster,
@@ -239,3 +240,11 @@ def test_several_nodes_are_waited_for_together(u: Job, waiting: Build) -> None:
     assert sorted(victims(decision)) == [("a", Method.KILL), ("b", Method.KILL)]
     text = "Room comes on n0, n1 when jobs u, v have started; no job has to leave."
     assert why(decision, "w").summary == text
+
+
+def test_what_a_job_that_completes_there_has_is_left_too(u: Job) -> None:
+    """The urgent job gets what one job leaves, and others may have what the other one leaves."""
+    half = amounts(4, gpu=2)
+    ends = part("b", "n0", half, state=JobState.COMPLETING, completing_since_s=NOW_S)
+    cluster = shared(part("a", "n0", half), ends, replace(u, demand=half), operations=(opened("a"),))
+    assert open_leftovers(cluster)["n0"].room == NODE.minus(half)
