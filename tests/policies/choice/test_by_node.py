@@ -1,10 +1,14 @@
 """Where no job is on two of the nodes that are left, the choice is worked out node by node."""
 
 import random
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from makeway.policies.choice import by_node as by_node_module
 from makeway.policies.choice import covers
 from makeway.policies.choice.bounds import Space
 from makeway.policies.choice.by_node import best_by_node
@@ -61,28 +65,29 @@ def test_a_node_with_fewer_jobs_is_one_of_them(monkeypatch: pytest.MonkeyPatch) 
         compare(on_one_node(random_instance(seed)))
 
 
-def varied(seed: int) -> ChoiceInstance:
-    """Up to three nodes of jobs that hold unlike amounts of up to three resources."""
+def varied(seed: int, most: int = 40_000) -> ChoiceInstance:
+    """Up to three nodes of jobs that hold unlike amounts, up to `most`, of up to three resources."""
     rng = random.Random(seed)
     resources = ("cpu", "mem", "gres/gpu")[: rng.randint(1, 3)]
     nodes = [f"n{index}" for index in range(rng.randint(1, 3))]
     jobs = [
         occupant(
             f"j{number}",
-            {rng.choice(nodes): {name: rng.choice((0, rng.randint(1, 40_000))) for name in resources}},
+            {rng.choice(nodes): {name: rng.choice((0, rng.randint(1, most))) for name in resources}},
             kill(rng.randint(0, 9)),
             *([system(rng.randint(1, 3))] if rng.random() < 0.4 else []),
         )
         for number in range(rng.randint(3, 9))
     ]
-    free = {name: {resource: rng.randint(0, 9) for resource in resources} for name in nodes}
-    demand = {name: rng.choice((0, rng.randint(1, 60_000))) for name in resources}
+    free = {name: {resource: rng.randint(0, min(9, most // 4)) for resource in resources} for name in nodes}
+    demand = {name: rng.choice((0, rng.randint(1, most * 3 // 2))) for name in resources}
     return instance(free, demand, rng.randint(1, len(nodes)), *jobs, budget_steps=rng.randint(0, 5))
 
 
 @pytest.mark.usefixtures("no_solver")
-def test_amounts_may_be_large_and_unlike_each_other() -> None:
-    assert {compare(varied(seed)) for seed in range(300)} == {None, ChoiceProof.BOUNDS}
+@pytest.mark.parametrize("most", [3, 40_000])
+def test_amounts_may_be_large_and_unlike_each_other(most: int) -> None:
+    assert {compare(varied(seed, most)) for seed in range(300)} == {None, ChoiceProof.BOUNDS}
 
 
 def in_two_ways(seed: int) -> ChoiceInstance:
@@ -163,13 +168,13 @@ def by_node(asked: ChoiceInstance, most_cells: int = 10_000_000) -> Found | None
     return best_by_node(space, price_jobs(table, count, asked.budget_steps).full, most_cells)
 
 
-@pytest.mark.parametrize("most_jobs", [0, 3])
-def test_no_other_choice_loses_less(monkeypatch: pytest.MonkeyPatch, most_jobs: int) -> None:
+@pytest.mark.parametrize(("most_jobs", "most"), [(0, 40_000), (0, 3), (3, 3)])
+def test_no_other_choice_loses_less(monkeypatch: pytest.MonkeyPatch, most_jobs: int, most: int) -> None:
     """Whatever was found before."""
     monkeypatch.setattr("makeway.policies.choice.covers.MOST_JOBS", most_jobs)
     made = 0
     for seed in range(150):
-        asked = in_two_ways(seed) if most_jobs else varied(seed)
+        asked = in_two_ways(seed) if most_jobs else varied(seed, most)
         found, expected = by_node(asked), enumerate_choice(asked)
         if found is None:
             continue
@@ -192,7 +197,7 @@ def test_a_job_on_two_of_the_nodes_is_left_to_the_solver(second: str, found: boo
 
 
 def test_amounts_beyond_whole_numbers_of_64_bits_are_left_to_the_solver() -> None:
-    most = 1 << 21
+    most = 1 << 22
     held = {"n0": dict.fromkeys(("cpu", "mem", "gres/gpu"), most)}
     jobs = [occupant(f"j{number}", held, kill(number)) for number in range(3)]
     asked = instance({"n0": {}}, dict.fromkeys(held["n0"], most + 1), 1, *jobs)
@@ -216,6 +221,28 @@ def test_what_each_unlike_node_takes_counts() -> None:
     assert by_node(alike, 400_000) is not None
     assert by_node(unlike(alike), 400_000) is None
     assert by_node(unlike(alike), 40_000_000) is not None
+
+
+@pytest.mark.parametrize(
+    ("most_cells", "looked_at", "worked_out"), [(400, 0, 0), (40_000, 1, 0), (1_200_000, 16, 16)]
+)
+def test_what_would_take_too_long_is_not_begun(
+    monkeypatch: pytest.MonkeyPatch, most_cells: int, looked_at: int, worked_out: int
+) -> None:
+    """Not at all, not the first node, or not the nodes after the first sixteen."""
+    calls = Counter[str]()
+
+    def count(name: str, function: Callable[..., Any]) -> None:
+        def counted(*asked: Any, **named: Any) -> Any:
+            calls[name] += 1
+            return function(*asked, **named)
+
+        monkeypatch.setattr(by_node_module, name, counted)
+
+    count("_states", by_node_module._states)
+    count("_layers", by_node_module._layers)
+    assert by_node(unlike(full(40, 16, 2, budget_steps=0)), most_cells) is None
+    assert (calls["_states"], calls["_layers"]) == (looked_at, worked_out)
 
 
 @pytest.mark.parametrize("budget_steps", [0, 6])

@@ -4,9 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.policies.common.departures import NodeRelease, committed, node_releases, releasing_nodes
+from makeway.policies.common.departures import (
+    NodeRelease,
+    committed,
+    ends_by,
+    node_releases,
+    releasing_nodes,
+)
 from makeway.policies.model import (
     Expand,
+    JobState,
     Phase,
     Progress,
     Reason,
@@ -100,3 +107,9 @@ def test_departures_and_the_nodes_that_come_free(running: Build, cluster_of: Bui
         "n7": NOW_S,
     }, "c stays on n3, and m keeps n4"
     assert releasing_nodes(cluster, {}) == {}
+
+
+def test_the_limit_of_a_suspended_job_does_not_come_nearer(running: Build, cluster_of: BuildCluster) -> None:
+    jobs = [running(name, name, start_s=NOW_S - 900.0, walltime_s=1000.0) for name in ("n0", "n1")]
+    jobs[1] = replace(jobs[1], state=JobState.SUSPENDED)
+    assert list(ends_by(cluster_of(2, *jobs), NOW_S + 100.0)) == ["n0"]

@@ -6,8 +6,10 @@ import pytest
 
 from makeway.policies.common.holds import shortfall
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes, urgent_jobs
-from makeway.policies.common.victims import victim_groups
+from makeway.policies.common.victims import SharedCandidates, victim_groups
 from makeway.policies.model import (
+    NO_RESOURCES,
+    Candidate,
     CheckpointSpec,
     JobKind,
     JobState,
@@ -246,3 +248,18 @@ def test_a_job_that_stays_keeps_its_own_nodes_alone(
     ]
     committed = victim_groups(cluster_of(6, *jobs), urgent, unusable=set(), excluded={"b"})
     assert [group.job_ids for group in committed if not group.protected_by] == [("a",), ("d", "e")]
+
+
+def test_what_keeps_a_job_from_leaving_is_told_for_each_urgent_job(running: Build) -> None:
+    job, known = running("a", "n0 n1"), dict[tuple[str, int, str], Candidate]()
+    for nodes, why in ((("n0",), "one"), (("n0",), "another"), (("n0", "n1"), "another")):
+        found = SharedCandidates(
+            room=dict.fromkeys(nodes, NO_RESOURCES),
+            jobs=(job,),
+            holders=(job,),
+            numbers=(0,),
+            protected_by={"a": why},
+        )
+        (told,) = found.protected(known)
+        assert (told.note, told.node_count) == (why, len(nodes))
+        assert found.protected(known)[0] is told

@@ -20,7 +20,16 @@ from makeway.policies.model import (
     Reserve,
 )
 from tests.policies.arriving import NOW_S, Build, victims
+from tests.policies.common.operations import operation
 from tests.policies.sharing import amounts, part, shared
+
+NO_LIMITS: dict[str, Any] = {
+    "max_loss_node_hours": None,
+    "max_loss_node_hours_per_day": None,
+    "max_loss_machine_share": 0.0,
+    "max_loss_machine_share_per_day": 0.0,
+}
+"""On lost work."""
 
 
 def decide(cluster: Cluster, **settings: Any) -> Decision:
@@ -67,6 +76,35 @@ def test_on_shared_nodes_a_kill_that_loses_little_does_not_wait(
     assert verbs(decision)[0] == "reserve"
 
 
+@pytest.mark.parametrize(("allowed_node_s", "killed"), [(999.0, False), (1000.0, True)])
+def test_on_shared_nodes_free_nodes_of_the_hold_do_not_make_a_kill_cheaper(
+    waiting: Build, allowed_node_s: float, killed: bool
+) -> None:
+    """A start that waits leaves one of two nodes idle."""
+    cluster = shared(part("a", "n0", amounts(8)), waiting("u", 2, demand=amounts(4)))
+    decision = decide(cluster, instant_machine_hours=allowed_node_s / 7200.0)
+    assert victims(decision) == ([("a", Method.KILL)] if killed else [])
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "max_loss_node_hours",
+        "max_loss_node_hours_per_day",
+        "max_loss_node_hours_per_user_per_day",
+        "max_loss_node_hours_per_account_per_day",
+    ],
+)
+def test_on_shared_nodes_a_kill_waits_no_longer_than_one_limit_allows(waiting: Build, limit: str) -> None:
+    """It loses a node-second each second. The job may take 60 s to leave."""
+    urgent = waiting("u", 1, demand=amounts(4), account="x")
+    cluster = shared(part("a", "n0", amounts(8)), urgent, node_count=1)
+    for allowed_node_s, wait_s in ((1200.0, 140.0), (9000.0, 510.0)):
+        limits = Limits(**{**NO_LIMITS, limit: allowed_node_s / 3600.0})
+        decision = decide(replace(cluster, limits=limits), instant_machine_hours=0.0)
+        assert (verbs(decision), decision.again_s) == (["reserve"], NOW_S + wait_s)
+
+
 def test_on_shared_nodes_a_start_that_is_no_longer_at_once_waits(waiting: Build) -> None:
     cluster = half_used(waiting)
     soon = replace(cluster, now_s=NOW_S + 169.0)
@@ -93,17 +131,24 @@ def test_on_shared_nodes_no_kill_is_sent_that_a_limit_refuses(waiting: Build) ->
     assert (verbs(decision), decision.again_s) == (["reserve"], NOW_S + 510.0)
 
 
-@pytest.mark.parametrize(("per_hour", "others", "at_once"), [(8, 0, True), (7, 0, False), (8, 1, False)])
+@pytest.mark.parametrize(
+    ("per_hour", "past", "leaving", "at_once"),
+    [(8, 0, 0, True), (7, 0, 0, False), (8, 1, 0, False), (8, 0, 1, False), (10, 1, 1, True)],
+)
 def test_on_shared_nodes_no_more_jobs_are_killed_at_once_than_the_site_allows_in_an_hour(
-    waiting: Build, per_hour: int, others: int, at_once: bool
+    waiting: Build, per_hour: int, past: int, leaving: int, at_once: bool
 ) -> None:
     """By the deadline one job saves its work, and one is killed. At once eight are."""
     saves = part("a", "n0", amounts(4), checkpoint=CheckpointSpec(system_s=300.0))
     small = [part(f"c{number}", "n1", amounts(1), start_s=NOW_S - 600.0) for number in range(8)]
     dies = part("b", "n0", amounts(4))
     cluster = shared(saves, dies, *small, waiting("u", 1, demand=amounts(8)))
-    past = tuple(Eviction(job_id=f"x{number}", at_s=NOW_S - 60.0) for number in range(others))
-    limited = replace(cluster, limits=Limits(evictions_per_hour=per_hour), evictions=past)
+    limited = replace(
+        cluster,
+        limits=Limits(evictions_per_hour=per_hour),
+        evictions=(Eviction(job_id="x", at_s=NOW_S - 60.0),) * past,
+        operations=(operation("v", "n9", "y"),) * leaving,
+    )
     decision = decide(limited, instant_machine_hours=None)
     assert len(victims(decision)) == (8 if at_once else 0)
     assert all(verdict.allowed for verdict in arbitrate(decision.actions, limited))

@@ -8,7 +8,7 @@ import pytest
 from makeway.adapters.devcluster.cluster import DevCluster, dev_cluster
 from makeway.adapters.devcluster.conf import DevSpec
 from tests.slurm.conftest import StartDaemon
-from tests.slurm.support.daemon import BRIEF_S
+from tests.slurm.support.daemon import BRIEF_S, POLICY_SETTINGS
 from tests.slurm.support.neighbours import (
     MORE_CYCLES,
     fits_beside_its_neighbours,
@@ -149,3 +149,20 @@ def test_a_daemon_that_is_restarted_leaves_the_urgent_job_its_own_reservation(
     await_that("the hold is over", lambda: not story.reservations(), explain)
     assert story.field(urgent, "Reservation") == "theirs"
     assert story.lenders() == [victim]
+
+
+@pytest.mark.one_release(on="24.11")
+def test_a_kill_that_loses_little_does_not_wait_for_the_deadline(
+    story: Story, start_daemon: StartDaemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs of this account cannot save their work. A kill that waits would come after an hour."""
+    monkeypatch.setitem(POLICY_SETTINGS, "least-price", "{margin_s: 5, leave_s: 10, step_s: 1, kills: late}")
+    for node in ("n1", "n2"):
+        shares(story, node, "--ntasks=8", "--mem=4000", "--time=30", account="other")
+    shares(story, "n3", "--ntasks=5", "--mem=4000", "--time=30", account="other")
+    victims = {
+        shares(story, "n3", "--ntasks=1", "--mem=4000", "--time=30", account="malleable") for _ in range(3)
+    }
+    urgent = urgent_comes(story, "--ntasks=1", "--mem=1000")
+    daemon = start_daemon(policy="least-price", start_within_s=3600.0)
+    fits_beside_its_neighbours(story, daemon, urgent, victims)

@@ -63,6 +63,11 @@ def test_what_counts_is_its_last_hold() -> None:
     assert advance(LEFT, over, PATIENCE).phase is Phase.LENT
 
 
+def test_its_nodes_go_back_if_it_was_requeued_and_has_run_again_in_its_hold() -> None:
+    again = completing(SINCE_S + ENDS_S, requeue_count=1)
+    assert advance(LEFT, again, PATIENCE).phase is Phase.RETURNING
+
+
 @pytest.mark.parametrize(
     "seen",
     [

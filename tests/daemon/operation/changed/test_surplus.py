@@ -283,6 +283,18 @@ def test_what_a_smaller_demand_does_not_need_stays(demand: int, size: int, leave
     assert planned(operation) == leave
 
 
+def test_what_a_job_has_of_nodes_outside_the_hold_says_nothing() -> None:
+    wide = part("a", 6, "n1", "n3")
+    before = shared_view(8, 1, wide, now_s=1000.0)
+    before = replace(before, nodes=(*before.nodes, Node(name="n3", capacity=EIGHT)), reservations=())
+    hold = replace(reserve(("n1",)), kind=OperationKind.MAKE_WAY_SHARED)
+    operation, _ = issue_all(begun(before, hold, signal("a"), requeue("a", Method.SYSTEM)), before)
+    for demand, leave in ((8, ["a"]), (2, [])):
+        view = replace(shared_view(demand, 1, wide), nodes=before.nodes)
+        view = replace(view, reservations=(held("u", ("n1",)),))
+        assert planned(advance(operation, view, PATIENCE)) == leave
+
+
 def test_jobs_that_share_a_whole_node_leave_together_or_not_at_all() -> None:
     a, b, c = PARTS
     jobs = (a, b, replace(c, allocation=None))

@@ -307,8 +307,17 @@ LIMIT_S = 1000.0
         (LIMIT_S + OVERDUE_S - 1.0, 0.0, LIMIT_S + LAST_S, False),
         (LIMIT_S + 5.0, 0.0, LIMIT_S + 10.0, True),
         (LIMIT_S + 4.0, 0.0, LIMIT_S + 10.0, False),
+        (LIMIT_S - 1.0, 0.0, LIMIT_S, False),
     ],
-    ids=["suspended", "for long yet", "overtime", "at its limit", "ends soon", "ends soon, at its limit"],
+    ids=[
+        "suspended",
+        "for long yet",
+        "overtime",
+        "at its limit",
+        "ends soon",
+        "ends soon, at its limit",
+        "as long as its job",
+    ],
 )
 def test_a_job_that_was_suspended_loses_the_hold_that_would_end_it(
     now_s: float, overtime_s: float, end_s: float, released: bool
