@@ -6,12 +6,13 @@ from random import Random
 import pytest
 
 from makeway.adapters.protocol import AdapterError
-from makeway.policies.model import Resources, total
+from makeway.policies.model import JobKind, Resources, total
 from makeway.simharness.engine.event_queue import NodeFailure
 from makeway.simharness.engine.invariants import InvariantViolated
 from makeway.simharness.engine.shared import uses as uses_module
 from makeway.simharness.engine.shared.machine import SharedMachine
 from makeway.simharness.engine.shared.uses import NodeUses
+from makeway.simharness.workloads.job import SimJob
 from makeway.simharness.workloads.partitions import members
 from tests import acts
 from tests.simharness.engine.shared.test_machine import NODE, job, res, shared
@@ -75,6 +76,26 @@ def test_when_nodes_have_room_is_the_same_as_worked_out_from_all_jobs(
             except AdapterError:
                 continue
     assert looks > 100
+
+
+def test_nodes_that_a_job_gives_up_and_another_time_limit_are_read() -> None:
+    grown = SimJob("m", 0.0, 100.0, 100.0, 2, kind=JobKind.MALLEABLE, node_count_min=1, save_s=0.0)
+    cluster, adapter = shared(grown, job("b", 0.0, 50.0, res(cpu=2)), capacities=(NODE, NODE, NODE))
+    cluster.advance(1.0)
+    machine = cluster.machine
+    assert isinstance(machine, SharedMachine)
+    uses = NodeUses(machine)
+
+    def ready() -> list[float]:
+        assert uses.look([live for live in machine.live.values() if live.nodes]) is None
+        assert uses.ready_s(None) == ready_s(machine, None)
+        return uses.ready_s(None)
+
+    assert ready() == [100.0, 100.0, 50.0]
+    adapter.apply(acts.shrink("m", keep_nodes=("n1",), walltime_s=300.0))
+    assert ready() == [300.0, 1.0, 50.0]
+    next(live for live in machine.live.values() if live.job.job_id == "b").limit_s = 70.0
+    assert ready() == [300.0, 1.0, 70.0]
 
 
 def test_what_a_job_holds_is_read_again_where_another_one_comes_and_now_and_then(
