@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from makeway.policies.model import CPU, MEMORY, NO_RESOURCES, Cluster, Job, Node, Resources
+from makeway.policies.model import CPU, MEMORY, NO_RESOURCES, Cluster, Job, Node, NodeState, Resources
+from makeway.policies.model.unused import Unused
 from tests.builders import running
 
 NAMES = ("n1", "n2", "n3", "n4", "whole")
@@ -31,6 +32,14 @@ def job(random: Random, number: int) -> Job:
     return replace(running(str(number), nodes), allocation=held if random.random() < 0.8 else None)
 
 
+def held_otherwise(random: Random, one: Job) -> Job:
+    """The same job after it has shrunk, or with more of its nodes."""
+    if len(one.nodes) == 1 or random.random() < 0.5:
+        return replace(one, allocation=(Resources.of({CPU: 6}),) * len(one.nodes))
+    held = None if one.allocation is None else one.allocation[:1]
+    return replace(one, nodes=one.nodes[:1], allocation=held)
+
+
 def nodes_of(random: Random) -> tuple[Node, ...]:
     def capacity(name: str) -> Resources | None:
         return None if name == "whole" else Resources.of({CPU: random.randint(6, 9), MEMORY: 9})
@@ -45,7 +54,11 @@ def test_the_same_as_from_all_jobs(seed: int) -> None:
     for number in range(60):
         if random.random() < 0.1:
             nodes = nodes_of(random)
+        if random.random() < 0.3:
+            nodes = tuple(map(replace, nodes))
         jobs = [one for one in jobs if random.random() < 0.8]
+        jobs = [replace(one, past_evictions=number) if random.random() < 0.3 else one for one in jobs]
+        jobs = [held_otherwise(random, one) if random.random() < 0.1 else one for one in jobs]
         jobs += [job(random, number * 10 + one) for one in range(random.randint(0, 3))]
         cluster = Cluster(now_s=0.0, nodes=nodes, jobs=tuple(jobs))
         found = cluster.unused()
@@ -76,3 +89,19 @@ def test_an_allocation_of_another_length_leaves_nothing_behind() -> None:
 def test_nodes_that_are_only_given_as_a_whole_are_absent() -> None:
     jobs = running("1", ("n1",)), running("2", ("n1", "n2"))
     assert Cluster(now_s=0.0, nodes=(Node(name="n1"), Node(name="n2")), jobs=jobs).unused() == {}
+
+
+def test_other_objects_for_the_same_nodes_and_jobs_change_nothing() -> None:
+    """The adapter for Slurm makes the nodes anew each time, and the daemon some of the jobs."""
+    nodes = tuple(Node(name=name, capacity=Resources.of({CPU: 8})) for name in NAMES)
+    half = (Resources.of({CPU: 4}),)
+    jobs = [replace(running(name, (name,)), allocation=half) for name in NAMES]
+    before = Unused().after(nodes, jobs)
+    drained = [replace(node, state=NodeState.DRAINED) for node in nodes]
+    again = before.after(tuple(drained), [replace(job, past_evictions=1) for job in jobs])
+    assert again.left is before.left
+    later = again.after(tuple(map(replace, nodes)), map(replace, jobs[1:]))
+    assert later.left == {**before.left, "n1": Resources.of({CPU: 8})}
+    assert all(later.held[name] is before.held[name] for name in NAMES[1:])
+    larger = (replace(nodes[0], capacity=Resources.of({CPU: 9})), *nodes[1:])
+    assert later.after(larger, jobs).left == {**before.left, "n1": Resources.of({CPU: 5})}
