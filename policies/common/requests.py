@@ -65,7 +65,9 @@ class Request:
     unusable: NodeSet | frozenset[str]
     """Nodes that are promised or reserved, or are in `releasing`."""
     excluded: frozenset[str]
-    """Jobs that another decision concerns already."""
+    """Jobs that another decision concerns already, and those that are spared."""
+    concerned: frozenset[str] = frozenset()
+    """Those that another decision concerns, among them urgent jobs."""
     leaving: Mapping[str, NodeRelease] = field(default_factory=dict[str, NodeRelease])
     """The jobs that leave for other components of the same job, and those that leave anyway, by id."""
     methods: Mapping[str, Method] = field(default_factory=dict[str, Method])
@@ -174,6 +176,7 @@ def request_for(
         releasing_s=max((at_s for at_s, nodes in coming if nodes & awaited), default=now_s),
         unusable=unusable.union(releasing) if releasing else unusable,
         excluded=commitments.excluded,
+        concerned=commitments.excluded,
         leaving=dict(commitments.releases) if urgent.job.het_job_id else {},
         killed_node_s=dict(commitments.killed_node_s),
         spent_node_s=commitments.spent_node_s(),

@@ -271,9 +271,12 @@ def _within_half_the_limit(actions: tuple[Action, ...], cluster: Cluster) -> boo
 
 def exceeds_hour(request: Request, given: Proposal) -> bool:
     """Whether more jobs leave by a proposal and by other decisions than the site allows in an hour."""
-    limit = request.cluster.limits.evictions_per_hour
-    leaving = {action.job_id for action in given.actions if isinstance(action, Requeue | Cancel | Shrink)}
-    return limit is not None and len(request.cluster.evictions) + len(request.excluded | leaving) > limit
+    cluster, limit = request.cluster, request.cluster.limits.evictions_per_hour
+    if limit is None:
+        return False
+    leaving = request.concerned.difference(job.job_id for job in cluster.waiting_urgent_jobs())
+    leaving |= {action.job_id for action in given.actions if isinstance(action, Requeue | Cancel | Shrink)}
+    return len(cluster.evictions) + len(leaving) > limit
 
 
 def hold_only(request: Request, best: Proposal, until_s: float, last_s: float) -> Proposal:

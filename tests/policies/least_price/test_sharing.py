@@ -138,11 +138,18 @@ def test_on_shared_nodes_no_kill_is_sent_that_a_limit_refuses(waiting: Build) ->
 def test_on_shared_nodes_no_more_jobs_are_killed_at_once_than_the_site_allows_in_an_hour(
     waiting: Build, per_hour: int, past: int, leaving: int, at_once: bool
 ) -> None:
-    """By the deadline one job saves its work, and one is killed. At once eight are."""
+    """By the deadline one job saves its work, and one is killed. At once eight are. Another urgent job gets
+    nothing.
+    """
     saves = part("a", "n0", amounts(4), checkpoint=CheckpointSpec(system_s=300.0))
     small = [part(f"c{number}", "n1", amounts(1), start_s=NOW_S - 600.0) for number in range(8)]
     dies = part("b", "n0", amounts(4))
-    cluster = shared(saves, dies, *small, waiting("u", 1, demand=amounts(8)))
+    stays = part("d", "n2", amounts(8), preemptible=False)
+    urgent = [
+        waiting("t", 1, demand=amounts(8), start_within_s=590.0, eligible_nodes=frozenset({"n2"})),
+        waiting("u", 1, demand=amounts(8), eligible_nodes=frozenset({"n0", "n1"})),
+    ]
+    cluster = shared(saves, dies, *small, stays, *urgent, node_count=3)
     limited = replace(
         cluster,
         limits=Limits(evictions_per_hour=per_hour),
@@ -164,8 +171,10 @@ def test_on_shared_nodes_the_components_of_a_job_wait_together(
         for number in range(2)
     ]
     young = part("a", "n0", amounts(8), start_s=NOW_S - 10.0)
-    other = part("b", "n1", amounts(8), start_s=NOW_S - other_s)
-    decision = decide(shared(young, other, *components))
+    other = part("b", "n1", amounts(6), start_s=NOW_S - other_s)
+    stays = part("c", "n1", amounts(2))
+    limits = Limits(evictions_per_hour=2)
+    decision = decide(shared(young, other, stays, *components, limits=limits))
     assert [job_id for job_id, _ in victims(decision)] == killed
     assert len({action.nodes for action in decision.actions if isinstance(action, Reserve)}) == 2
 
