@@ -3,9 +3,10 @@
 from typing import Any, Literal
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from makeway.daemon.config.complaints import accepted, complaints
+from makeway.daemon.config.load import problems_of
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,19 @@ def test_a_value_that_may_be_of_several_kinds_is_told_all(wanted: Any, value: ob
         TypeAdapter[Any](wanted).validate_python(value)
     (found,) = complaints(raised.value)
     assert accepted(found.message) == words
+
+
+class _Section(BaseModel):
+    """Of an adapter that is not makeway's own."""
+
+    host: str = Field(description="a machine")
+    ports: str | tuple[str, ...] = Field(description="a port, or several")
+
+
+def test_quotes_are_only_proposed_where_nothing_but_a_text_is_accepted() -> None:
+    with pytest.raises(ValidationError) as caught:
+        _Section.model_validate({"host": 5, "ports": 5}, strict=True)
+    assert [(one.key, one.text) for one in problems_of(caught.value, _Section)] == [
+        (("host",), "5 is not accepted; accepted: a machine (in quotes, if it is meant as a name)"),
+        (("ports",), "5 is not accepted; accepted: a port, or several"),
+    ]

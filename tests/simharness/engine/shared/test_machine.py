@@ -226,8 +226,8 @@ def test_what_does_not_go_with_shared_nodes_is_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("damage", ["capacity", "allocation", "free"])
-def test_the_invariants_see_a_node_over_its_capacity(damage: str) -> None:
+@pytest.mark.parametrize("damage", ["capacity", "allocation", "size", "down", "free"])
+def test_the_invariants_see_what_no_cluster_can_do(damage: str) -> None:
     small = res(cpu=1)
     cluster, _ = shared(
         job("a", 0.0, 100.0, res(cpu=5)), job("b", 1.0, 50.0, res(cpu=3)), capacities=(NODE, small)
@@ -243,6 +243,12 @@ def test_the_invariants_see_a_node_over_its_capacity(damage: str) -> None:
         case "allocation":
             machine.capacities = (res(cpu=7, mem=100, gpu=4), small)
             words = "jobs hold"
+        case "size":
+            next(iter(machine.live.values())).nodes = 0b11
+            words = "on other nodes than 1"
+        case "down":
+            machine.down = 0b1
+            words = "on other nodes than 1 that are up"
         case _:
             machine.nodes.idle = 0
             words = "neither used nor free"
