@@ -325,6 +325,7 @@ def _waiting(urgent: UrgentJob, proposal: Proposal, again_s: float, cluster: Clu
             summary=f"No job leaves as long as another component waits for jobs to end. Else: {why.summary}",
             candidates=unchosen(why.candidates),
             loss_node_s=0,
+            ready_s=None if why.ready_s is None else max(why.ready_s, again_s),
             postponed=postponement(proposal, cluster, again_s),
         ),
         again_s=again_s,

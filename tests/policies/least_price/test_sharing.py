@@ -176,6 +176,8 @@ def test_on_shared_nodes_the_components_of_a_job_wait_together(
     limits = Limits(evictions_per_hour=2)
     decision = decide(shared(young, other, stays, *components, limits=limits))
     assert [job_id for job_id, _ in victims(decision)] == killed
+    ready_s = NOW_S if killed else decision.again_s
+    assert [why.ready_s for why in decision.rationale] == [ready_s, ready_s]
     assert len({action.nodes for action in decision.actions if isinstance(action, Reserve)}) == 2
 
 
