@@ -189,7 +189,9 @@ def _taken(
     """The nodes that are taken, and how many serial steps each may use. None: there are too few."""
     costs = np.full((count + 1, width), _NEVER, dtype=np.int64)
     costs[0] = 0
-    chosen = np.full((len(nodes), count + 1, width), -1, dtype=np.int32)
+    # What takes most memory: up to 60 million numbers of steps.
+    small = width <= np.iinfo(np.int16).max
+    chosen = np.full((len(nodes), count + 1, width), -1, dtype=np.int16 if small else np.int32)
     before, host = costs, -1
     for number, node in enumerate(nodes):
         if host != table.host[node]:  # of several ways in which a node can serve, one at most is taken
