@@ -47,8 +47,8 @@ class LeastPriceConfig:
     waiting."""
     kills: Literal["late", "at_once"] = "late"
     """Where jobs share nodes. late: kills that cost more than `instant_machine_hours` wait for the deadline,
-    since there may be room without them. at_once: none waits. A few more urgent jobs start at once, and more
-    is lost."""
+    since there may be room without them. at_once: they wait only where those of whole nodes would. A few more
+    urgent jobs start at once, and more is lost."""
     instant_s: float = 170.0
     """A start so long after the job became eligible counts as at once."""
     budget_machine_hours: float | None = None

@@ -65,6 +65,18 @@ def test_on_shared_nodes_kills_wait_for_the_deadline(waiting: Build) -> None:
     assert victims(decide(cluster, kills="at_once")) == [("a", Method.KILL)]
 
 
+def test_with_kills_at_once_a_start_waits_where_it_would_on_whole_nodes(waiting: Build) -> None:
+    """For a job that ends in time, or in its hold because it is dear and no ceiling refuses it."""
+    ends = part("a", "n0", amounts(8), walltime_s=1300.0)
+    whole = decide(shared(ends, waiting("u", 1), node_count=1), kills="at_once")
+    assert (victims(whole), whole.again_s) == ([], NOW_S + 510.0)
+    likely = shared(ends, waiting("u", 1, demand=amounts(4)), node_count=1)
+    assert victims(decide(likely, kills="at_once")) == [("a", Method.KILL)]
+    strict = {"ceiling_machine_hours": None, "waiting_machine_hours": 0.0}
+    dear = decide(likely, kills="at_once", **strict)
+    assert (verbs(dear), dear.again_s) == (["reserve"], NOW_S + 510.0)
+
+
 @pytest.mark.parametrize(("allowed_node_s", "killed"), [(999.0, False), (1000.0, True), (None, True)])
 def test_on_shared_nodes_a_kill_that_loses_little_does_not_wait(
     waiting: Build, allowed_node_s: float | None, killed: bool
