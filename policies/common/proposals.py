@@ -180,7 +180,7 @@ class _Serving:
             start_within_s=self.start_within_s,
             hold_slack_s=self.hold_slack_s,
         ):
-            request = changed(one, sooner_s=sooner_s, excluded=one.excluded | spared)
+            request = changed(one, sooner_s=sooner_s, excluded=one.excluded | spared, concerned=one.excluded)
             request = request if guide is None else changed(request, methods=guide.methods)
             request = request if one.now_only else self.evict_guests(request)
             requests.append(with_places(commitments, request) if self.whole_placements else request)

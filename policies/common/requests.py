@@ -176,7 +176,6 @@ def request_for(
         releasing_s=max((at_s for at_s, nodes in coming if nodes & awaited), default=now_s),
         unusable=unusable.union(releasing) if releasing else unusable,
         excluded=commitments.excluded,
-        concerned=commitments.excluded,
         leaving=dict(commitments.releases) if urgent.job.het_job_id else {},
         killed_node_s=dict(commitments.killed_node_s),
         spent_node_s=commitments.spent_node_s(),
@@ -270,6 +269,7 @@ def with_places(commitments: Commitments, request: Request) -> Request:
                     unusable=unusable,
                 ),
                 place=place.name,
+                concerned=request.concerned,
             )
             for place in places
         ),

@@ -217,13 +217,14 @@ class _Pricing:
             return no_room(request, refusal, found.rationale.candidates)
 
         given = waiting.make_room(request, room, self._refuses) if self.may_wait else room(request, {})
-        # A start that is refused waits too, but without a hold.
-        if given.again_s is None or given.rationale.ready_s is None:
+        if given.again_s is None:
             return given
         free = replace(given, again_s=None)  # One that waits may cost nothing in the end.
         if (best := self._at_once_or(request, free, latest_s)) is not free:
+            self.refused.discard(request.urgent.job.job_id)
             return best
-        self.waits = True
+        # A start that is refused waits too, but without a hold.
+        self.waits |= given.rationale.ready_s is not None
         return given
 
     def _allowed_room(

@@ -129,6 +129,7 @@ def request_at(
         ),
         unusable=frozenset(unusable.union(releasing)),
         excluded=frozenset(promised.excluded),
+        concerned=frozenset(promised.excluded),
         killed_node_s=dict(promised.killed),
         spent_node_s=dict(promised.killed),
         evictions_node_s=dict(promised.costs),

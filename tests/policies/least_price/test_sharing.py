@@ -88,6 +88,19 @@ def test_on_shared_nodes_a_kill_that_loses_little_does_not_wait(
     assert verbs(decision)[0] == "reserve"
 
 
+@pytest.mark.parametrize(("hours", "killed"), [(0.02, [("b", Method.KILL)]), (0.0, [])])
+def test_on_shared_nodes_a_kill_that_loses_little_does_not_wait_if_the_ceiling_refuses_a_checkpoint(
+    waiting: Build, hours: float, killed: list[tuple[str, Method]]
+) -> None:
+    """What is chosen by the deadline loses no work, but its checkpoint costs 1200 node-seconds."""
+    wide = part("a", "n0 n1 n2 n3", amounts(8), checkpoint=CheckpointSpec(system_s=300.0))
+    young = part("b", "n4", amounts(8), start_s=NOW_S - 10.0)
+    cluster = shared(wide, young, waiting("u", 1, demand=amounts(8)), node_count=5)
+    settings = {"instant_machine_hours": hours}
+    assert victims(decide(cluster, **settings)) == [("a", Method.SYSTEM)]
+    assert victims(decide(cluster, ceiling_machine_hours=1199.0 / 18_000.0, **settings)) == killed
+
+
 @pytest.mark.parametrize(("allowed_node_s", "killed"), [(999.0, False), (1000.0, True)])
 def test_on_shared_nodes_free_nodes_of_the_hold_do_not_make_a_kill_cheaper(
     waiting: Build, allowed_node_s: float, killed: bool
