@@ -24,7 +24,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import HookSettings, MetricsSettings
 from makeway.daemon.errors import UserError
 from makeway.daemon.inspect.setting_names import setting_names
-from makeway.daemon.journal.owner import daemon_with, journal_owner
+from makeway.daemon.journal.file_guard import daemon_with, journal_owner
 from makeway.daemon.leader.standing import Role
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, JobKind, Limits, NodeState

@@ -1,10 +1,12 @@
-"""The files of a journal: who else may touch them, and whether they are still those that were opened.
+"""The files of a journal: who has them, who else may touch them, and whether they are still those that were
+opened.
 
 Who can read a file can lock it, and so keep a daemon from its start, or read it without an end, so that its
 log grows. So all files of a journal are for their owner alone.
 """
 
 import errno
+import fcntl
 import os
 import sqlite3
 import stat
@@ -160,3 +162,25 @@ def move_aside(path: Path) -> list[Path]:
         if found.exists():
             moved.append(found.rename(path.with_name(f"{path.name}.replaced-{number}{suffix}")))
     return moved
+
+
+def journal_owner(journal: Path) -> str | None:
+    """Which process holds the lock of a journal. None: no process does, or the lock cannot be read."""
+    try:
+        descriptor = os.open(journal.with_name(journal.name + ".lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        pid = os.read(descriptor, 32).decode("ascii", "replace").strip()
+        return daemon_with(pid) if pid.isdecimal() else "another daemon"
+    else:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def daemon_with(pid: object) -> str:
+    """How messages name the daemon with that process number."""
+    return f"the daemon with pid {pid}"

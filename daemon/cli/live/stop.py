@@ -74,7 +74,7 @@ def _nothing_to_give_back(problem: str, journal: Path) -> str:
             answer, or the journal cannot be read. It begins with `problem`.
     """
     from makeway.daemon.journal.errors import JournalError, JournalUnfinished
-    from makeway.daemon.journal.owner import journal_owner
+    from makeway.daemon.journal.file_guard import journal_owner
     from makeway.daemon.journal.store import Journal
 
     where = printable(str(journal))

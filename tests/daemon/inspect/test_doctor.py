@@ -21,7 +21,6 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import HookSettings, MetricsSettings
 from makeway.daemon.inspect import doctor
 from makeway.daemon.inspect.doctor import (
-    check_cycles,
     check_hooks,
     check_jobs,
     check_journal,
@@ -224,20 +223,6 @@ def test_a_daemon_that_could_not_write_its_lease_is_told(
     if levels == [Level.PROBLEM]:
         assert found[0].text.startswith("the daemon with pid 7 could not write its lease: scontrol: Invalid")
         assert found[0].text.isprintable()
-
-
-@pytest.mark.parametrize("status", [None, {"pid": 7, "failures": 0, "sentence": "act"}])
-def test_a_daemon_whose_cycles_end_is_not_told(status: dict[str, Any] | None) -> None:
-    assert list(check_cycles(status)) == []
-
-
-def test_a_daemon_whose_cycles_fail_is_told() -> None:
-    (found,) = check_cycles({"pid": 7, "failures": 3, "sentence": "the last cycle failed: disk\x1b"})
-    assert found.level is Level.WARNING
-    assert found.text == (
-        "of the daemon with pid 7, the last 3 cycles ended without a decision: "
-        "the last cycle failed: disk\\x1b"
-    )
 
 
 def test_the_commands_of_events_are_looked_for(tmp_path: Path) -> None:

@@ -5,11 +5,14 @@ import os
 import socket
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from makeway.adapters.registry import Connection
+from makeway.adapters.site.checks import Level
 from makeway.daemon.cli.main import run_cli
+from makeway.daemon.inspect.doctor import check_cycles
 from makeway.daemon.journal.store import Journal
 from tests.builders import cluster, node_names, running
 from tests.fakes import FakeAdapter
@@ -38,3 +41,17 @@ def test_the_daemon_of_the_configuration_may_run(
     assert (checks["journal"]["level"], checks["socket"]["level"]) == (level, level)
     assert f"in use by the daemon with pid {os.getpid()}" in checks["journal"]["text"]
     assert f"the daemon with pid {pid} answers" in checks["socket"]["text"]
+
+
+@pytest.mark.parametrize("status", [None, {"pid": 7, "failures": 0, "sentence": "act"}])
+def test_a_daemon_whose_cycles_end_is_not_told(status: dict[str, Any] | None) -> None:
+    assert list(check_cycles(status)) == []
+
+
+def test_a_daemon_whose_cycles_fail_is_told() -> None:
+    (found,) = check_cycles({"pid": 7, "failures": 3, "sentence": "the last cycle failed: disk\x1b"})
+    assert found.level is Level.WARNING
+    assert found.text == (
+        "of the daemon with pid 7, the last 3 cycles ended without a decision: "
+        "the last cycle failed: disk\\x1b"
+    )
