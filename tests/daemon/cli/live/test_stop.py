@@ -107,10 +107,11 @@ def test_a_stop_without_restore_leaves_what_is_held(site: Site, capsys: pytest.C
 
 
 def test_without_a_daemon_it_says_what_gives_back(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the last daemon has held is in its journal."""
+    """The last daemon got no answer to the command that ends a hold: that is in its journal."""
+    site.adapter.errors["release"] = Unavailable("no answer")
     with holding(site):
         site.ask(command="restore")
-        site.listener.wait_for("STATUS=act: 1 urgent waiting; accepted release")
+        site.listener.wait_for("STATUS=act: 1 urgent waiting; in doubt release")
     assert run_cli(["stop", "--restore", "--config", str(site.config)]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert error.startswith(f"makeway: error: socket {site.socket}: no daemon answers; ")
