@@ -27,8 +27,8 @@ def counts_as_gone_s(operation: Operation, cluster: Cluster) -> float | None:
     A job that was requeued is completing too, and needs its nodes again. It has no start time or another one,
     and its requeue count is higher than when its hold was made. The start time alone does not tell: Slurm
     changes it when the nodes of the job have booted. A job that is requeued for its exit code (`RequeueExit`)
-    counts as ended: Slurm shows that only when it is clean (22.05 and 26.05 as tried). It is served anew
-    then.
+    counts as ended, because Slurm does not show the requeue before the job has completed (tried on 22.05 and
+    26.05). When it waits again, it is served like a new job.
     """
     job = cluster.jobs_by_id().get(operation.for_job_id)
     if job is None or job.state is not JobState.COMPLETING or job.completing_since_s is None:

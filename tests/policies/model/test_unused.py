@@ -92,7 +92,7 @@ def test_nodes_that_are_only_given_as_a_whole_are_absent() -> None:
 
 
 def test_other_objects_for_the_same_nodes_and_jobs_change_nothing() -> None:
-    """The adapter for Slurm makes the nodes anew each time, and the daemon some of the jobs."""
+    """The Slurm adapter makes new nodes for each snapshot, and the daemon replaces some of the jobs."""
     nodes = tuple(Node(name=name, capacity=Resources.of({CPU: 8})) for name in NAMES)
     half = (Resources.of({CPU: 4}),)
     jobs = [replace(running(name, (name,)), allocation=half) for name in NAMES]

@@ -33,7 +33,7 @@ DYNAMIC = "dyn"
 def eight_nodes(slurm_root: str | None) -> Iterator[DevCluster]:
     """A cluster of two nodes, which others may join."""
     if slurm_version(slurm_root) < (24, 11):
-        pytest.skip("this slurmd chooses no port as a dynamic node: there can be one on a machine")
+        pytest.skip("before 24.11, dynamic nodes take no port of their own: one machine can run only one")
     partitions = (f"Nodeset={DYNAMIC} Feature={DYNAMIC}", *DevSpec().partitions)
     settings = slurm_settings(MaxNodeCount="8")
     spec = DevSpec(node_count=2, root=slurm_root, settings=settings, partitions=partitions)
