@@ -14,7 +14,7 @@ from makeway.adapters.slurm.nodes.check import check_power_saving
 from makeway.adapters.slurm.parse import exact_release
 from makeway.adapters.slurm.partitions.check import check_meeting
 from makeway.adapters.slurm.partitions.order import check_order
-from makeway.adapters.slurm.partitions.preemption_check import check_gang, check_preemption
+from makeway.adapters.slurm.partitions.preemption_check import check_gang, check_preemption, check_spared
 from makeway.adapters.slurm.reader.controllers import check_controllers
 from makeway.adapters.slurm.resources.check import check_sharing
 from makeway.adapters.slurm.settings import SlurmAdapterSettings
@@ -48,6 +48,7 @@ def check_slurm(survey: Survey, section: SlurmAdapterSettings, context: DoctorCo
         check_growth(survey, classes, can_expand=context.can_expand),
         *check_requeue(survey, classes),
         check_preemption(survey, classes),
+        check_spared(survey, classes, context.names),
         check_gang(survey),
         check_kill_wait(survey, context.margin_s),
         check_complete_wait(survey, context.margin_s),

@@ -30,7 +30,7 @@ from makeway.adapters.slurm.parse import RawJob
 from makeway.adapters.slurm.parse_cluster import RawPartition
 from makeway.adapters.slurm.partitions.accounts import with_accounts_below
 from makeway.adapters.slurm.partitions.check import nodes_of_partitions
-from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos
+from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos, spared_partitions
 from makeway.adapters.slurm.partitions.rules import NO_RULES, PartitionRules
 from makeway.adapters.slurm.reader.controllers import controllers
 from makeway.adapters.slurm.settings import SlurmSettings
@@ -117,6 +117,8 @@ class Survey:
     """The QOS that preempt others in Slurm. None: unknown, or it does not preempt by QOS."""
     tiers: Mapping[str, int] = field(default_factory=dict[str, int])
     """The PriorityTier of each partition."""
+    spared: frozenset[str] = frozenset()
+    """The partitions in which Slurm preempts no job (PreemptMode=OFF)."""
     controllers: tuple[tuple[str, bool], ...] = ()
     """The machines of slurmctld, the primary one first, and whether each answers."""
     associated: frozenset[int] | None = None
@@ -154,8 +156,7 @@ def survey(
     Raises:
         AdapterError: it does not answer, or nothing that can be understood.
     """
-    runner = runner_of(settings) if runner is None else runner
-    user_id = os.geteuid() if user_id is None else user_id
+    runner, user_id = runner or runner_of(settings), os.geteuid() if user_id is None else user_id
     began_s, config, ended_s = now(), _run(runner, settings, build.show_config()), now()
     told = parse.config(config.stdout)
     release, user = _release(told, config), _user_name(user_id)
@@ -182,6 +183,7 @@ def survey(
         associated=associated(users),
         preempting=_preempting(runner, settings, told),
         tiers=partition_tiers(lines),
+        spared=spared_partitions(lines),
         controllers=controllers(config.stdout),
     )
 

@@ -7,6 +7,7 @@ from makeway.adapters.site.job_class import JobClass
 from makeway.policies.model import JobKind
 
 _TIER = re.compile(r"PartitionName=(?P<name>\S+).*? PriorityTier=(?P<tier>\d+)")
+_SPARED = re.compile(r"PartitionName=(?P<name>\S+).*? PreemptMode=OFF( |$)")
 
 
 def preempting_qos(lines: Iterable[str]) -> frozenset[str]:
@@ -19,6 +20,12 @@ def partition_tiers(lines: Iterable[str]) -> Mapping[str, int]:
     """The PriorityTier of each partition that `scontrol --oneliner show partitions` lists."""
     found = (_TIER.match(line) for line in lines)
     return {one["name"]: int(one["tier"]) for one in found if one is not None}
+
+
+def spared_partitions(lines: Iterable[str]) -> frozenset[str]:
+    """The partitions of such lines with `PreemptMode=OFF`: their own, or that of the cluster."""
+    found = map(_SPARED.match, lines)
+    return frozenset(one["name"] for one in found if one is not None)
 
 
 def preempt_for_urgent(

@@ -1,11 +1,15 @@
 """What `makeway doctor` says of jobs that Slurm itself evicts or suspends."""
 
-from makeway.adapters.site.checks import Check, ok, warning
+from collections.abc import Sequence
+
+from makeway.adapters.site.checks import Check, SettingNames, ok, warning
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.site.text import printable
 from makeway.adapters.slurm.partitions.preemption import preempt_for_urgent
 from makeway.adapters.slurm.survey import Survey
+from makeway.policies.model import JobKind
 
+_PROTECTED = "limits.protected_partitions"
 _NO_PREEMPTION = frozenset({"(null)", "preempt/none"})
 
 
@@ -44,3 +48,31 @@ def check_gang(survey: Survey) -> Check | None:
         "and makeway leaves it alone, so that urgent jobs wait for nodes with such jobs: use "
         "PreemptMode=REQUEUE instead of SUSPEND, and OverSubscribe=NO where jobs may be asked to leave",
     )
+
+
+def check_spared(survey: Survey, classes: Sequence[JobClass], names: SettingNames) -> Check | None:
+    """Whether makeway may take jobs from partitions that the site protects from Slurm's own preemption."""
+    if survey.settings.get("PreemptType", "(null)") in _NO_PREEMPTION or survey.spared == survey.tiers.keys():
+        return None  # then it protects them from nothing
+    protected = names.partitions.get(_PROTECTED, frozenset[str]())
+    found = {name: _who_may_leave(name, classes) for name in sorted(survey.spared - protected)}
+    named = [f"{printable(name)} (class {printable(one)})" for name, one in found.items() if one is not None]
+    if not named:
+        return None
+    return warning(
+        "preemption",
+        f"Slurm preempts no job in partition {', '.join(named)}: PreemptMode=OFF; makeway may make jobs "
+        f"leave there: name the partition in {_PROTECTED}, unless that is what you want",
+    )
+
+
+def _who_may_leave(partition: str, classes: Sequence[JobClass]) -> str | None:
+    """The first class by which jobs of a partition may be asked to leave. None: there is none."""
+    for one in classes:
+        if one.partitions and partition not in one.partitions:
+            continue
+        if one.preemptible and one.kind is not JobKind.ON_DEMAND:
+            return one.name
+        if not (one.qos or one.accounts or one.users or one.features or one.words):
+            return None  # it has all jobs of the partition
+    return None

@@ -6,11 +6,19 @@ from typing import Any
 import pytest
 
 from makeway.adapters.command import CompletedCommand
-from makeway.adapters.site.checks import Level
+from makeway.adapters.site.checks import NO_NAMES, Level, SettingNames
 from makeway.adapters.site.job_class import JobClass
 from makeway.adapters.slurm.parse_cluster import RawPartition
-from makeway.adapters.slurm.partitions.preemption import partition_tiers, preempting_qos
-from makeway.adapters.slurm.partitions.preemption_check import check_gang, check_preemption
+from makeway.adapters.slurm.partitions.preemption import (
+    partition_tiers,
+    preempting_qos,
+    spared_partitions,
+)
+from makeway.adapters.slurm.partitions.preemption_check import (
+    check_gang,
+    check_preemption,
+    check_spared,
+)
 from makeway.adapters.slurm.settings import SlurmSettings
 from makeway.adapters.slurm.survey import survey
 from makeway.policies.model import JobKind
@@ -123,3 +131,53 @@ def test_only_where_slurm_goes_by_them_they_are_asked_for(kind: str, qos: set[st
     config = f"Configuration data as of 1000\nSLURM_VERSION = 24.11.5\nPreemptType = {kind}\n"
     found = survey(SlurmSettings(classes=()), runner=PrintsQos(config=config), now=lambda: 1000.5, user_id=0)
     assert found.preempting == qos
+
+
+LONG_ONLY = replace(BATCH, name="long", partitions=frozenset({"long"}))
+BY_USER = replace(BATCH, name="opted", partitions=frozenset[str](), users=frozenset({"ada"}))
+NOBODY = JobClass(name="nobody", partitions=frozenset({"long"}))
+PROTECTED = SettingNames(partitions={"limits.protected_partitions": frozenset({"long"})})
+
+
+@pytest.mark.parametrize(
+    ("classes", "spared", "names", "kind", "named"),
+    [
+        ((URGENT, LONG_ONLY), {"long"}, NO_NAMES, "preempt/qos", "partition long (class long)"),
+        ((URGENT, BY_USER), {"long", "rt"}, NO_NAMES, "preempt/qos", "partition long (class opted)"),
+        ((BY_USER, NOBODY), {"long"}, NO_NAMES, "preempt/partition_prio", "partition long (class opted)"),
+        ((NOBODY, BY_USER), {"long"}, NO_NAMES, "preempt/qos", None),
+        ((URGENT, LONG_ONLY), {"batch", "rt"}, NO_NAMES, "preempt/qos", None),
+        ((URGENT, LONG_ONLY), {"long"}, PROTECTED, "preempt/qos", None),
+        ((URGENT, LONG_ONLY), {"long"}, NO_NAMES, "preempt/none", None),
+        ((URGENT, LONG_ONLY), {"long"}, NO_NAMES, "(null)", None),
+        ((URGENT, LONG_ONLY), set(TIERS), NO_NAMES, "preempt/qos", None),
+        ((URGENT, LONG_ONLY), set(), NO_NAMES, "preempt/qos", None),
+    ],
+)
+def test_it_is_warned_where_makeway_takes_from_a_partition_that_slurm_spares(
+    classes: tuple[JobClass, ...], spared: set[str], names: SettingNames, kind: str, named: str | None
+) -> None:
+    found = slurm({"PreemptType": kind, "PreemptMode": "REQUEUE"}, tiers=TIERS, spared=frozenset(spared))
+    check = check_spared(found, classes, names)
+    if named is None:
+        assert check is None
+    else:
+        assert check is not None
+        assert check.level is Level.WARNING
+        assert f"in {named}: PreemptMode=OFF" in check.text
+
+
+def test_the_partitions_that_slurm_spares_are_read() -> None:
+    lines = (
+        "PartitionName=a AllowGroups=ALL PriorityTier=1 PreemptMode=REQUEUE State=UP",
+        "PartitionName=b AllowGroups=ALL PriorityTier=2 PreemptMode=OFF State=UP",
+        "PartitionName=c AllowGroups=ALL PriorityTier=2 PreemptMode=OFF",
+        "PartitionName=d AllowGroups=ALL PriorityTier=2 PreemptMode=OFFLINE",
+    )
+    assert spared_partitions(lines) == {"b", "c"}
+
+
+@pytest.mark.parametrize("release", sorted(RELEASES))
+def test_where_slurm_preempts_nobody_every_partition_is_spared(release: str) -> None:
+    lines = captured(release, "scontrol").splitlines()
+    assert spared_partitions(lines) == partition_tiers(lines).keys()
