@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from makeway.daemon.operation.tasks import ENDED, ended, to_do_again
+from makeway.daemon.operation.tasks import ENDED, ended, signals, to_do_again
 from makeway.policies.model import (
     Cancel,
     Checkpoint,
@@ -65,11 +65,14 @@ def observe_all(
     """
     tasks = operation.tasks
     unsent = {
-        (task.action.job_id, task.planned_s) for task in tasks if _unsent_after_all(task, cluster, jobs)
+        (task.action.job_id, task.planned_s)
+        for task in signals(operation)
+        if _unsent_after_all(task, cluster, jobs)
     }
     seen = (
         to_do_again(task)
-        if (task.action.job_id, task.planned_s) in unsent
+        if unsent
+        and (task.action.job_id, task.planned_s) in unsent
         and isinstance(task.action, Checkpoint | Requeue | Cancel)
         and task.progress is Progress.DONE
         and task.issued_s is None
@@ -88,10 +91,12 @@ def _for_its_job(task: Task, operation: Operation) -> Task:
 
 def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Timeouts) -> Task:
     """The task as the snapshot shows it; itself where the snapshot shows nothing new."""
-    task = _noting_its_next_run(task, jobs)
-    if isinstance(task.action, Requeue) and _is_forgotten(task, task.action, cluster, jobs, timeouts):
-        again = changed(task.action, forgotten_run=task.requeue_count)
-        return changed(to_do_again(task), action=again)
+    action = task.action
+    if isinstance(action, Requeue):
+        task = _noting_its_next_run(task, jobs)
+        if _is_forgotten(task, action, cluster, jobs, timeouts):
+            again = changed(action, forgotten_run=task.requeue_count)
+            return changed(to_do_again(task), action=again)
     if task.progress in ENDED:
         return task
     seen = _seen(task, cluster, jobs)
@@ -204,14 +209,14 @@ def _is_forgotten(
     return job is None or (same_run and cluster.now_s >= task.issued_s + timeouts.settle_s)
 
 
-def _unsent_after_all(task: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
+def _unsent_after_all(signal: Task, cluster: Cluster, jobs: Mapping[str, Job]) -> bool:
     """Whether a signal was not sent because its job was seen to have left its run, and the job is in that run
     again: the view was old, or the controller crashed.
     """
-    if not isinstance(task.action, Checkpoint) or task.ending is not Ending.REQUEUED_ITSELF:
+    if signal.ending is not Ending.REQUEUED_ITSELF:
         return False
-    fresh = task.ended_s is not None and cluster.now_s < task.ended_s + FORGETS_S
-    return task.issued_s is None and fresh and in_its_run(task, jobs.get(task.action.job_id))
+    fresh = signal.ended_s is not None and cluster.now_s < signal.ended_s + FORGETS_S
+    return signal.issued_s is None and fresh and in_its_run(signal, jobs.get(signal.action.job_id))
 
 
 def in_its_run(task: Task, job: Job | None) -> bool:

@@ -31,9 +31,9 @@ def put_back_ended(operation: Operation, cluster: Cluster) -> Operation:
     """The operation with a task for each job that has vanished, and that makeway may have ended; itself where
     there is none.
     """
-    if tasks := tuple(_signalled(operation, cluster)):
+    if signals(operation) and (tasks := tuple(_signalled(operation, cluster))):
         operation = replace(operation, tasks=operation.tasks + tasks)
-    if tasks := tuple(_requeued(operation, cluster)):
+    if _doubted(operation) and (tasks := tuple(_requeued(operation, cluster))):
         operation = replace(operation, tasks=operation.tasks + tasks)
     return operation
 
@@ -48,8 +48,6 @@ def put_back_of(operation: Operation, job_id: str) -> Task | None:
 
 def _signalled(operation: Operation, cluster: Cluster) -> Iterator[Task]:
     """Tasks for the jobs that the signal may have ended."""
-    if not signals(operation):
-        return
     jobs = cluster.jobs_by_id()
     for task in signals(operation):
         action = task.action
