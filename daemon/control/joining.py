@@ -16,7 +16,7 @@ from makeway.daemon.operation.changed.resubmitted import resubmitted
 from makeway.daemon.operation.returns import leases
 from makeway.policies.common.departures import committed
 from makeway.policies.contract import Policy
-from makeway.policies.model import VERBS, Cluster, Job, Operation, Phase, Verb, changed
+from makeway.policies.model import VERBS, Cluster, Job, Operation, Verb, changed
 
 EVICTIONS_COUNTED_S = 3600.0
 
@@ -34,15 +34,17 @@ def with_operations(seen: Cluster, journal: Journal, settings: LoopSettings) -> 
     if settings.mode is not Mode.ACT:
         return known
     after = resubmitted(before, known, journal.notices(), settings.timeouts)
+    if after is before:
+        return known
     for old, new in zip(before, after, strict=True):
         if new is not old:
             journal.save(new)
-    return known if after == before else changed(known, operations=after)
+    return changed(known, operations=after)
 
 
 def joined(
     seen: Cluster,
-    operations: Iterable[Operation],
+    operations: tuple[Operation, ...],
     journal: Journal,
     settings: LoopSettings,
     policy: Policy[Any],
@@ -51,26 +53,25 @@ def joined(
 
     Args:
         seen: the snapshot.
-        operations: makeway's operations, as the snapshot makes them; those that are closed are left out.
+        operations: those that are open, as the snapshot makes them.
         journal: what is known of the past.
         settings: of this cycle.
         policy: the one that decides.
     """
-    open_operations = tuple(op for op in operations if op.phase is not Phase.CLOSED)
     limits = settings.limits
     losses = journal.recent_losses(seen.now_s - DAY_S)
     lost = totals(losses)
     notices = journal.notices()
     # What is usual takes long to derive for thousands of jobs, and counts only where jobs may have to leave.
-    priced = bool(open_operations or notices or not policy.arrivals_only or seen.waiting_urgent_jobs())
+    priced = bool(operations or notices or not policy.arrivals_only or seen.waiting_urgent_jobs())
     return changed(
         seen,
-        jobs=_jobs(seen, open_operations, journal, settings, losses, priced=priced),
+        jobs=_jobs(seen, operations, journal, settings, losses, priced=priced),
         notices=notices,
-        operations=open_operations,
-        leases=tuple(lease for op in open_operations for lease in leases(op, seen)),
+        operations=operations,
+        leases=tuple(lease for op in operations for lease in leases(op, seen)),
         evictions=journal.evictions(seen.now_s - EVICTIONS_COUNTED_S),
-        lost_node_s=_with_inherited(lost.by_job, open_operations),
+        lost_node_s=_with_inherited(lost.by_job, operations),
         lost_by_user=lost.by_user,
         lost_by_account=lost.by_account,
         failures_s=journal.failures_s(seen.now_s - limits.breaker_window_s),

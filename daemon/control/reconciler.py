@@ -100,8 +100,7 @@ class Reconciler:
         self._silent, self._completing = SilentNodes(), CompletingJobs()
         self._failed_starts = FailedStarts(journal.holds_since, journal.nodes_left_for)
         self._refused_holds = RefusedHolds(journal.hold_answers_since)
-        self._quiet = QuietCycles(journal)
-        self._next = NextCycle()
+        self._quiet, self._next = QuietCycles(journal), NextCycle()
         # Which jobs ran in the last snapshot: only what is learned of users depends on it.
         self._ran: dict[str, Job] = {}
         self._resumed, self._said = ResumedJobs(), SaidBefore()
@@ -142,7 +141,7 @@ class Reconciler:
         operations = self._hand_over(tuple(self._advance(one, known) for one in before), seen)
         if self._permission.begins and not self._settings.restoring:
             operations = pass_on(operations, seen, self._present, self._journal)
-        cluster = self._planning.with_plan(self._join(seen, self._journal.open_operations()))
+        cluster = self._planning.with_plan(self._join(seen))
 
         # 3. The policy decides on that view alone.
         began, cpu_s = time.perf_counter(), self._cpu_s(seen)
@@ -158,7 +157,7 @@ class Reconciler:
         closed = tuple(operation for operation in operations if operation.phase is Phase.CLOSED)
         leaving, losses = self._note_losses((*closed, *self._journal.open_operations()), cluster)
         if opening.operations:  # newer than the view
-            plan, cluster = cluster.plan, self._join(seen, self._journal.open_operations())
+            plan, cluster = cluster.plan, self._join(seen)
             cluster = cluster if plan is None else changed(cluster, plan=plan)
         sent, deferred = self._send_due(cluster, read_began_s)
         under_way = self._journal.open_operations()
@@ -316,9 +315,9 @@ class Reconciler:
                 self._journal.save(new)
         return after
 
-    def _join(self, seen: Cluster, operations: Iterable[Operation]) -> Cluster:
+    def _join(self, seen: Cluster) -> Cluster:
         """The snapshot with everything that the journal and the configuration add to it."""
-        return joined(seen, operations, self._journal, self._present, self._policy)
+        return joined(seen, self._journal.open_operations(), self._journal, self._present, self._policy)
 
     def _note_runs(self, seen: Cluster) -> None:
         """Write down which runs have ended since the last snapshot, for policies that go by it."""
@@ -349,7 +348,8 @@ class Reconciler:
             self._journal.save(operation)
         reports = self._said.new_refusals(opening.refused)
         reports += [ActionReport(action=action, outcome=Outcome.OBSERVED) for action in opening.observed]
-        return changed(opening, operations=opening.operations + clean_up), reports
+        begun = opening.operations + clean_up
+        return (changed(opening, operations=begun) if clean_up else opening), reports
 
     def _decided(self, cluster: Cluster, read_began_s: float) -> Decision:
         """What the policy decides. If it cannot, what is to be given back is sent all the same."""

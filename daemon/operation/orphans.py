@@ -14,6 +14,7 @@ from makeway.policies.model import (
     Release,
     RestoreLimit,
     RestorePriority,
+    memoise_each,
 )
 
 
@@ -47,17 +48,7 @@ def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -
     own = [reservation for reservation in cluster.reservations if reservation.by_makeway]
     if not own:
         return []
-    kept: set[str] = set()
-    for operation in operations:
-        releases = [task for task in operation.tasks if isinstance(task.action, Release)]
-        # A release that was dropped has ended nothing: the operation holds its nodes again.
-        if not any(task.progress in ENDED - {Progress.DROPPED} for task in releases):
-            kept.add(operation.reservation)
-        kept.update(
-            task.action.reservation
-            for task in releases
-            if isinstance(task.action, Release) and task.progress not in ENDED
-        )
+    kept = {name for operation in operations for name in _accounted_for(operation)}
     return [
         Release(
             job_id=(
@@ -73,6 +64,16 @@ def _orphans(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -
         for reservation in own
         if reservation.name not in kept
     ]
+
+
+@memoise_each
+def _accounted_for(operation: Operation) -> tuple[str, ...]:
+    """The reservations that an operation needs, or is about to release."""
+    releases = [(task.action, task.progress) for task in operation.tasks if isinstance(task.action, Release)]
+    to_come = [release.reservation for release, progress in releases if progress not in ENDED]
+    # A release that was dropped has ended nothing: the operation holds its nodes again.
+    released = any(progress in ENDED - {Progress.DROPPED} for _, progress in releases)
+    return tuple(to_come) if released else (operation.reservation, *to_come)
 
 
 def _front_places(cluster: Cluster, operations: tuple[Operation, ...], policy: str) -> list[RestorePriority]:

@@ -50,9 +50,12 @@ def method_of(action: Action) -> Method | None:
 
 def leases(operation: Operation, cluster: Cluster) -> tuple[Lease, ...]:
     """What the lenders of an operation have given up and not got back, in the order of its tasks."""
+    takings = _takings(operation)
+    if not takings:
+        return ()
     jobs = cluster.jobs_by_id()
     found: list[Lease] = []
-    for task, method, since_s in _takings(operation):
+    for task, method, since_s in takings:
         lender = jobs.get(task.action.job_id)
         if lender is None or not _still_lent(task, lender, cluster):
             continue

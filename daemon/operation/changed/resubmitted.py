@@ -38,10 +38,10 @@ from makeway.policies.safety.prices import START_WITHIN_S
 
 
 def resubmitted(
-    operations: Sequence[Operation], cluster: Cluster, notices: Sequence[Notice], timeouts: Timeouts
+    operations: tuple[Operation, ...], cluster: Cluster, notices: Sequence[Notice], timeouts: Timeouts
 ) -> tuple[Operation, ...]:
     """The operations; each one whose waiting job has gone is for the job that its user submitted instead, if
-    there is one. The others are the same values.
+    there is one. The others are the same values. The same tuple where no waiting job has gone.
 
     Args:
         operations: the open ones, as the last cycle left them.
@@ -51,7 +51,7 @@ def resubmitted(
     """
     jobs = cluster.jobs_by_id()
     if all(one.for_job_id in jobs or not _is_waited_for(one) for one in operations):
-        return tuple(operations)
+        return operations
     announced = {job.job_id for job in arrivals(notices, cluster.jobs, _served(operations)).values()}
     present, view = {one.operation_id: one for one in operations}, cluster
     for operation in operations:
