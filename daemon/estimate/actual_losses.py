@@ -220,13 +220,13 @@ def loss_lesson(
     measured: list[tuple[RunKey, RunLoss]] = []
     now = dict(leaving)
     awaited: set[RunKey] = set()
+    measuring = {key.operation_id for key in leaving}
     for operation in known_operations:
-        for task in evictions(operation):
-            action = task.action
+        known_runs = operation.operation_id in measuring
+        # What has ended concerns only a run that is known.
+        for task in evictions(operation) if known_runs else open_evictions(operation):
+            action, over = task.action, task.progress in ENDED
             if operation.observe or not isinstance(action, Requeue | Cancel):
-                continue
-            over = task.progress in ENDED
-            if over and not leaving:
                 continue
             key = RunKey(operation.operation_id, action.job_id, task.requeue_count)
             known = leaving.get(key)

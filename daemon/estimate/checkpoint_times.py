@@ -24,6 +24,7 @@ from makeway.policies.model import (
     Operation,
     Progress,
     Task,
+    memoise_each,
     memoise_last,
 )
 
@@ -137,36 +138,46 @@ def lesson(
         seen: the snapshot.
         under_way: the requests that are known from earlier cycles.
     """
-    known_operations = tuple(operations)
-    if not under_way and not any(map(signals, known_operations)):
+    requests = [one for operation in operations for one in _requests(operation)]
+    if not under_way and not requests:
         return None
     jobs = seen.jobs_by_id()
     begun: list[tuple[CheckpointRequest, Subject]] = []
     measured: list[tuple[CheckpointRequest, Measurement]] = []
     awaited: set[CheckpointRequest] = set()
-    for operation in known_operations:
-        for task in signals(operation):
-            if task.issued_s is None:
-                continue
-            request = CheckpointRequest(operation.operation_id, task.action.job_id, task.issued_s)
-            job = jobs.get(request.job_id)
-            subject = under_way.get(request)
-            put_back = put_back_of(operation, request.job_id)
-            if put_back is not None and put_back.progress in ENDED - {Progress.GONE}:
-                continue  # the signal has ended the job
-            # Else it has left by itself, or whether it has is not known yet.
-            if task.progress in ENDED and (put_back is None or put_back.progress in ENDED):
-                if subject is not None and (found := _measure(task, task.issued_s, job, subject)):
-                    measured.append((request, found))
-                continue
-            awaited.add(request)
-            if subject is None and job is not None and (subject := _subject(job)):
-                begun.append((request, subject))
-    over = {request for request, _ in measured}
-    void = tuple(sorted(request for request in under_way if request not in awaited | over))
+    for request, task, over in requests:
+        job = jobs.get(request.job_id)
+        subject = under_way.get(request)
+        if over:
+            if subject is not None and (found := _measure(task, request.issued_s, job, subject)):
+                measured.append((request, found))
+            continue
+        awaited.add(request)
+        if subject is None and job is not None and (subject := _subject(job)):
+            begun.append((request, subject))
+    void = tuple(sorted(under_way.keys() - awaited - {request for request, _ in measured}))
     if not (begun or measured or void):
         return None
     return Lesson(begun=tuple(begun), measured=tuple(measured), void=void)
+
+
+@memoise_each
+def _requests(operation: Operation) -> tuple[tuple[CheckpointRequest, Task, bool], ...]:
+    """The signals that it has sent, each with its task, and whether it is over. One that has ended its job is
+    left out.
+    """
+    found: list[tuple[CheckpointRequest, Task, bool]] = []
+    for task in signals(operation):
+        if task.issued_s is None:
+            continue
+        request = CheckpointRequest(operation.operation_id, task.action.job_id, task.issued_s)
+        put_back = put_back_of(operation, request.job_id)
+        if put_back is not None and put_back.progress in ENDED - {Progress.GONE}:
+            continue  # the signal has ended the job
+        # Else it has left by itself, or whether it has is not known yet.
+        over = task.progress in ENDED and (put_back is None or put_back.progress in ENDED)
+        found.append((request, task, over))
+    return tuple(found)
 
 
 def _subject(job: Job) -> Subject | None:
