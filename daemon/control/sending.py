@@ -36,6 +36,7 @@ from makeway.policies.model import (
     RestoreLimit,
     RestorePriority,
     Shrink,
+    memoise_each,
 )
 
 
@@ -56,6 +57,12 @@ def gives_back(action: Action) -> bool:
             return False
         case _:
             assert_never(action)
+
+
+@memoise_each
+def _still_to_do(operation: Operation) -> frozenset[bool]:
+    """Whether its actions that are still to be sent give something back: True for some, False for others."""
+    return frozenset(gives_back(operation.tasks[place].action) for place in planned_places(operation))
 
 
 @dataclass(slots=True)
@@ -91,10 +98,8 @@ class Sending:
         for giving in (True, False) if takes else (True,):
             # What is held for announced jobs first: they may have to give up nodes that a job which is here
             # needs.
-            for operation in sorted(
-                filter(planned_places, self.journal.open_operations()),
-                key=lambda one: one.kind is not OperationKind.NOTICE,
-            ):
+            operations = [one for one in self.journal.open_operations() if giving in _still_to_do(one)]
+            for operation in sorted(operations, key=lambda one: one.kind is not OperationKind.NOTICE):
                 self._send_due(operation, giving=giving)
 
     def deferred(self) -> tuple[Deferred, ...]:
@@ -133,11 +138,10 @@ class Sending:
 
     def _next(self, operation: Operation, *, giving: bool) -> int | None:
         """The index of the next task to send. None: there is none in this cycle."""
-        for index in all_due(operation, self.cluster, self.settings.timeouts):
-            action = operation.tasks[index].action
-            if gives_back(action) is giving and self._deferral_of(operation, gives=giving) is None:
-                return index
-        return None
+        if self._deferral_of(operation, gives=giving) is not None:
+            return None
+        due = all_due(operation, self.cluster, self.settings.timeouts)
+        return next((index for index in due if gives_back(operation.tasks[index].action) is giving), None)
 
     def _note_refusal(self, operation: Operation, index: int) -> None:
         task = operation.tasks[index]
