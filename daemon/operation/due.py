@@ -38,6 +38,7 @@ from makeway.policies.model import (
     RestorePriority,
     Shrink,
     Task,
+    memoise_each,
 )
 
 
@@ -91,10 +92,8 @@ def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | 
         if task.issued_s is not None:
             if task.progress is Progress.PLANNED:
                 instants.append(task.issued_s + timeouts.retry_s)
-            if isinstance(action, Checkpoint):
-                instants.append(task.issued_s + action.grace_s)
-            else:
-                instants.append(task.issued_s + timeouts.settle_s)
+            wait_s = action.grace_s if isinstance(action, Checkpoint) else timeouts.settle_s
+            instants.append(task.issued_s + wait_s)
         if isinstance(action, Requeue | Cancel):
             instants.append(action.not_after_s)
         if isinstance(action, Checkpoint) and action.not_before_s is not None:
@@ -128,6 +127,7 @@ def _could_go(action: Action, now_s: float) -> bool:
             return isinstance(action, Shrink)
 
 
+@memoise_each
 def awaits_regular_checkpoint(operation: Operation) -> bool:
     """Whether the operation waits for a job's next regular checkpoint, which no event announces."""
     return any(
@@ -151,11 +151,9 @@ def regular_checkpoint_look_s(operation: Operation, cluster: Cluster) -> float |
         job = jobs.get(task.action.job_id)
         if task.progress is not Progress.PLANNED or method_of(task.action) is not Method.APPLICATION:
             continue
-        if (
-            job is None
-            or job.requeue_count != task.requeue_count
-            or saved_since(operation, task, job) is not None
-        ):
+        if job is None or job.requeue_count != task.requeue_count:
+            continue
+        if saved_since(operation, task, job) is not None:
             continue
         in_s, late_s = application_s(job, now_s), overdue_s(job, now_s)
         if in_s:
@@ -191,7 +189,8 @@ class NextCycle:
             again_s: when the policy wants to decide again. None: on a change only.
             unsent: whether commands are due that the cycle did not send.
         """
-        looks_s = (regular_checkpoint_look_s(operation, cluster) for operation in operations)
+        awaiting = filter(awaits_regular_checkpoint, operations)
+        looks_s = (regular_checkpoint_look_s(operation, cluster) for operation in awaiting)
         self._checkpoint_look_s = min((at_s for at_s in looks_s if at_s is not None), default=None)
         self._unsent = unsent
         instants = [again_s, *(next_look_s(operation, cluster, timeouts) for operation in operations)]
@@ -224,12 +223,11 @@ class NextCycle:
         return min(instants, default=None)
 
 
+@memoise_each
 def hold_index(operation: Operation) -> int | None:
     """Index of the task that made the present hold."""
-    for index in range(len(operation.tasks) - 1, -1, -1):
-        if isinstance(operation.tasks[index].action, Reserve):
-            return index
-    return None
+    places = range(len(operation.tasks) - 1, -1, -1)
+    return next((index for index in places if isinstance(operation.tasks[index].action, Reserve)), None)
 
 
 def hold_refused_s(operation: Operation) -> float | None:
@@ -240,6 +238,7 @@ def hold_refused_s(operation: Operation) -> float | None:
     return operation.tasks[index].ended_s
 
 
+@memoise_each
 def _rests(operation: Operation) -> bool:
     """Whether nothing is to be done but wait for the end of the job."""
     if operation.phase is Phase.LENT:

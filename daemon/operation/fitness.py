@@ -44,6 +44,7 @@ from makeway.policies.model import (
     Reserve,
     Task,
     changed,
+    memoise_each,
     memoise_last,
 )
 
@@ -133,6 +134,7 @@ def _suffices(operation: Operation, job: Job, cluster: Cluster) -> bool:
     return not is_short(operation, cluster) and not ends_too_soon(operation, job, cluster)
 
 
+@memoise_each
 def hold_seen_s(operation: Operation) -> float | None:
     """When the present hold was seen. None: it was not."""
     holds = [task for task in operation.tasks if isinstance(task.action, Reserve)]
@@ -212,6 +214,7 @@ def awaits_its_lender(operation: Operation, cluster: Cluster, timeouts: Timeouts
     )
 
 
+@memoise_each
 def over_since_s(operation: Operation) -> float | None:
     """When the last task of an operation that returned its nodes ended. None: some are open."""
     if operation.phase is not Phase.RETURNING or not operation.kind.holds_nodes or not is_over(operation):
