@@ -63,23 +63,35 @@ def observe_all(
     is in that run after all, both are planned again: without the signal it would leave unsaved. What is done
     again is done for the job that the operation is for by now.
     """
-    tasks = operation.tasks
     unsent = {
         (task.action.job_id, task.planned_s)
         for task in signals(operation)
         if _unsent_after_all(task, cluster, jobs)
     }
-    seen = (
-        to_do_again(task)
-        if unsent
-        and (task.action.job_id, task.planned_s) in unsent
-        and isinstance(task.action, Checkpoint | Requeue | Cancel)
-        and task.progress is Progress.DONE
-        and task.issued_s is None
-        else observe(task, cluster, jobs, timeouts)
-        for task in tasks
+    tasks = list(operation.tasks)
+    for place in _unsettled_places(operation):
+        task = tasks[place]
+        again = (
+            (task.action.job_id, task.planned_s) in unsent
+            and isinstance(task.action, Checkpoint | Requeue | Cancel)
+            and task.progress is Progress.DONE
+            and task.issued_s is None
+        )
+        seen = to_do_again(task) if again else observe(task, cluster, jobs, timeouts)
+        tasks[place] = _for_its_job(seen, operation)
+    return tuple(tasks)
+
+
+@memoise_each
+def _unsettled_places(operation: Operation) -> tuple[int, ...]:
+    """The indices of its tasks that a snapshot can change: those that have not ended, and those that made a
+    job leave, which may have to be done again.
+    """
+    return tuple(
+        place
+        for place, task in enumerate(operation.tasks)
+        if task.progress not in ENDED or isinstance(task.action, Checkpoint | Requeue | Cancel)
     )
-    return tuple(_for_its_job(task, operation) for task in seen)
 
 
 def _for_its_job(task: Task, operation: Operation) -> Task:
