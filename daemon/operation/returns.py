@@ -54,31 +54,31 @@ def leases(operation: Operation, cluster: Cluster) -> tuple[Lease, ...]:
     if not takings:
         return ()
     jobs = cluster.jobs_by_id()
-    found: list[Lease] = []
-    for task, method, since_s in takings:
-        lender = jobs.get(task.action.job_id)
-        if lender is None or not _still_lent(task, lender, cluster):
-            continue
-        found.append(
-            Lease(
-                lender_job_id=lender.job_id,
-                borrower_job_id=operation.for_job_id,
-                nodes=lent_nodes(task),
-                since_s=since_s,
-                method=method,
-            )
-        )
-    return tuple(found)
+    return tuple(
+        lease
+        for task, lease in takings
+        if (lender := jobs.get(lease.lender_job_id)) is not None and _still_lent(task, lender, cluster)
+    )
 
 
 @memoise_each
-def _takings(operation: Operation) -> tuple[tuple[Task, Method, float], ...]:
-    """The tasks that have taken nodes, how, and since when."""
-    done = [(task, method_of(task.action)) for task in operation.tasks if task.progress is Progress.DONE]
+def _takings(operation: Operation) -> tuple[tuple[Task, Lease], ...]:
+    """The tasks that have taken nodes, each with the lease that lasts until they are given back."""
     return tuple(
-        (task, method, task.ended_s)
-        for task, method in done
-        if method is not None and task.ended_s is not None
+        (
+            task,
+            Lease(
+                lender_job_id=task.action.job_id,
+                borrower_job_id=operation.for_job_id,
+                nodes=lent_nodes(task),
+                since_s=task.ended_s,
+                method=method,
+            ),
+        )
+        for task in operation.tasks
+        if task.progress is Progress.DONE
+        and task.ended_s is not None
+        and (method := method_of(task.action)) is not None
     )
 
 
