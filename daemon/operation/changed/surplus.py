@@ -68,8 +68,10 @@ def _staying(operation: Operation, cluster: Cluster, more: int) -> tuple[frozens
         return frozenset(), 0
     if sets.silent & sets.of(operation.nodes):
         return frozenset(), 0
+    held = sets.of(operation.nodes) | more
+    least = job.node_count if operation.kind is OperationKind.MAKE_WAY else 0  # else it may share nodes
     departures = sorted(
-        _departures(operation, cluster),
+        _departures(operation, cluster, held, least),
         key=lambda one: (-one.cost_node_s, -one.freed.bit_count(), one.job.job_id),
     )
     if not departures:
@@ -103,8 +105,10 @@ class _Departure:
     """What is spent again if it leaves now."""
 
 
-def _departures(operation: Operation, cluster: Cluster) -> Iterator[_Departure]:
-    """The departures of an operation that can still be called off."""
+def _departures(operation: Operation, cluster: Cluster, held: int, least: int) -> Iterator[_Departure]:
+    """The departures of an operation that can still be called off. If one is, at least so many of the held
+    nodes are left for the urgent job.
+    """
     jobs, sets = cluster.jobs_by_id(), cluster.node_sets()
     leaving = requeue_themselves(operation, cluster) | {
         task.action.job_id
@@ -117,6 +121,8 @@ def _departures(operation: Operation, cluster: Cluster) -> Iterator[_Departure]:
         if job is None or method is None or not may_be_dropped(task) or job.job_id in leaving:
             continue
         freed = freed_set(task, job, sets)
+        if (held & ~freed).bit_count() < least:
+            continue
         # One that is completing leaves in any case.
         if job.nodes and job.state is not JobState.COMPLETING and not freed & others:
             way = _way_from_now_on(operation, task, method)
