@@ -150,6 +150,8 @@ def pass_on(
     if settings.mode is Mode.OBSERVE:
         return operations
     found = passed_on(operations, seen, settings.timeouts, journal.new_operation_id)
+    if not found:
+        return operations
     for one in found:
         journal.save(one.closed, one.opened)  # together: each lender always has just one
     closed = {one.closed.operation_id: one.closed for one in found}

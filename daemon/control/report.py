@@ -123,6 +123,8 @@ class CycleReport:
 
         A cluster that did not answer a command is left in peace until the next poll.
         """
+        if not (self.actions or self.deferred):
+            return False
         reasons = {deferred.why for deferred in self.deferred} - {Deferral.NOT_LEADING, Deferral.PAUSED}
         if reasons or any(action.outcome in UNANSWERED_NOW for action in self.actions):
             return bool(reasons) and Deferral.UNANSWERED not in reasons

@@ -224,10 +224,11 @@ def over_since_s(operation: Operation) -> float | None:
 
 def never_begun(operation: Operation, cluster: Cluster) -> bool:
     """Whether the hold for a waiting urgent job could not be made for so long that it is decided again."""
+    if operation.kind not in MAKES_WAY:
+        return False
     first = next((task for task in operation.tasks if isinstance(task.action, Reserve)), None)
     return (
-        operation.kind in MAKES_WAY
-        and first is not None
+        first is not None
         and first.progress is Progress.PLANNED
         and first.issued_s is None
         and bool(operation.nodes)

@@ -106,6 +106,8 @@ def changes(
             else notice.job_id not in jobs
         )
     ]
+    if not found and not over:
+        return Changes()
     missed = [
         notice.notice_id
         for notice in notices
@@ -201,11 +203,12 @@ def passed_on(
         timeouts: how long jobs follow each other.
         new_id: gives each new operation an id that no other one ever has.
     """
+    may_be = [operation for operation in operations if _may_be_passed_on(operation, cluster, timeouts)]
+    if not may_be:
+        return ()
     found: list[PassedOn] = []
     present = {one.operation_id: one for one in operations}
-    for operation in operations:
-        if not _may_be_passed_on(operation, cluster, timeouts):
-            continue
+    for operation in may_be:
         if not any(follows(job, operation, timeouts) for job in cluster.waiting_urgent_jobs()):
             continue
         job = _next_job(operation, changed(cluster, operations=tuple(present.values())), timeouts)
