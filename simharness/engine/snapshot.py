@@ -13,6 +13,7 @@ from makeway.policies.model import (
     NodeState,
     Notice,
     Reservation,
+    changed,
     memoise_each,
 )
 from makeway.simharness.engine.cluster import Admission
@@ -92,12 +93,18 @@ class SnapshotBuilder:
             self._jobs.clear()
             self._all_jobs = ()
             stale = set(machine.live)
+        due: set[str] = set()
         while self._due and self._due[0][0] <= machine.now_s + TOLERANCE_S:
-            stale.add(heappop(self._due)[1])
+            due.add(heappop(self._due)[1])
         self._touched = machine.touched = set()
-        if not stale:
+        if not (stale or due):
             return
         jobs = self._jobs
+        for job_id in due - stale:
+            live = machine.live.get(job_id)
+            if live is not None and live.nodes:  # it has saved its work, and runs on
+                jobs[job_id] = changed(jobs[job_id], last_checkpoint_s=_saved_s(live, machine.now_s))
+                self._expect_checkpoint(live)
         for job_id in stale:
             live = machine.live.get(job_id)
             if live is None:
@@ -105,10 +112,14 @@ class SnapshotBuilder:
                 continue
             jobs[job_id] = self._job(live)
             if live.nodes:
-                next_s = live.next_checkpoint_s(machine.now_s)
-                if next_s < inf:
-                    heappush(self._due, (max(next_s, machine.now_s), job_id))
+                self._expect_checkpoint(live)
         self._all_jobs = tuple(map(jobs.__getitem__, machine.live))  # in order of arrival
+
+    def _expect_checkpoint(self, live: JobRun) -> None:
+        """Note when a running job completes its next regular checkpoint."""
+        next_s = live.next_checkpoint_s(self._machine.now_s)
+        if next_s < inf:
+            heappush(self._due, (max(next_s, self._machine.now_s), live.job.job_id))
 
     def _job(self, live: JobRun) -> Job:
         job, now_s = live.job, self._machine.now_s
