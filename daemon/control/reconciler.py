@@ -173,7 +173,7 @@ class Reconciler:
             decision_id=decision_id,
             stored_rationale=() if decision_id is None else decision.rationale,
             lost_node_s=opening.lost_node_s,
-            lost_in_a_day=spending(cluster),
+            lost_in_a_day=spending(cluster) if self._settings.told else (),
             leaving=leaving,
             losses=losses,
             checkpoints=self._learn((*closed, *under_way), seen),
@@ -242,15 +242,14 @@ class Reconciler:
         mode, failure, standing = self._settings.mode, self._planning.failure, self._permission.standing
         open_count = len(self._journal.open_operations())
         notes = (standing.text, *self._failed_starts.news, *self._refused_holds.news)
+        said = (mode, waiting, actions, started, closed, deferred, open_count, failure, notes)
         # What is there while another daemon leads is that one's to give back.
-        restoring, follows = self._settings.restoring, self._permission.follows
+        restoring, follows, told = self._settings.restoring, self._permission.follows, self._settings.told
         return partial(
             CycleReport,
             at_s=seen.now_s,
             mode=mode,
-            sentence=sentence_of(
-                mode, waiting, actions, started, closed, deferred, open_count, failure, notes
-            ),
+            sentence=sentence_of(*said) if told else "",
             snapshot_age_s=self._age_s(seen),
             actions=actions,
             deferred=deferred,
@@ -260,7 +259,7 @@ class Reconciler:
                 start_delay_s(operation, seen) for operation in started if operation.kind.serves_urgent_job
             ),
             served=tuple(one.for_job_id for one in started if one.kind.serves_urgent_job),
-            resumed=self._resumed.in_snapshot(seen, self._journal.past_evictions),
+            resumed=self._resumed.in_snapshot(seen, self._journal.past_evictions) if told else (),
             closed=closed,
             planning_failure=failure,
             restored=restoring and (follows or is_restored(seen, self._journal.open_operations())),

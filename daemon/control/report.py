@@ -32,6 +32,9 @@ class LoopSettings:
     """Nothing that takes is sent when so much time has passed since the reading of the view began. None: no
     limit.
     """
+    told: bool = True
+    """Whether reports have the sentence, the resumed jobs and the lost work. False: nobody reads them, as in
+    most replays."""
     restoring: bool = False
     """Whether everything goes back, also while urgent jobs run or wait: for policy `none` in act mode."""
 

@@ -147,6 +147,7 @@ class Replay:
             timeouts=self._settings.timeouts,
             keep_snapshots=self._settings.keep_snapshots,
             learn_durations=self._settings.learn_durations,
+            told=self._on_cycle is not None,
         )
         return Reconciler(
             self.adapter,
