@@ -1,5 +1,7 @@
 """The tasks of an operation: how they are planned, how they end, and the times that they were given."""
 
+from typing import Final
+
 from makeway.policies.model import (
     Acknowledgement,
     Action,
@@ -19,6 +21,8 @@ from makeway.policies.model import (
     memoise_each,
 )
 
+_LEAVE: Final = (Requeue, Cancel)
+_EVICTIONS: Final = (Checkpoint, *_LEAVE, Shrink)
 ENDED = frozenset({Progress.DONE, Progress.REFUSED, Progress.GONE, Progress.DROPPED})
 """A task that is this far is over; it is issued again only if the cluster forgot it."""
 
@@ -65,7 +69,7 @@ def to_do_again(task: Task) -> Task:
 
 def is_eviction(task: Task) -> bool:
     """Whether a task makes its job leave nodes, or asks it to save its work before that."""
-    return isinstance(task.action, Checkpoint | Requeue | Cancel | Shrink)
+    return isinstance(task.action, _EVICTIONS)
 
 
 def may_be_dropped(task: Task) -> bool:
@@ -96,7 +100,7 @@ def signals(operation: Operation) -> tuple[Task, ...]:
 @memoise_each
 def evictions(operation: Operation) -> tuple[Task, ...]:
     """Its tasks that make jobs leave all their nodes."""
-    return tuple(task for task in operation.tasks if isinstance(task.action, Requeue | Cancel))
+    return tuple(task for task in operation.tasks if isinstance(task.action, _LEAVE))
 
 
 @memoise_each

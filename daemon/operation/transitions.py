@@ -280,10 +280,11 @@ def _go_on(
     """The operation whose job waits: what does not fit any more is left out. All goes back if the job cannot
     start, is not urgent any more, or was waited for long enough. `job` None: the job has not arrived.
     """
-    if is_urgent_no_more(operation, cluster):
-        return give_back(operation, cluster, Reason.BORROWER_GONE)
-    if cannot_start(operation, cluster) or lacks_component(operation, cluster):
-        return give_back(operation, cluster, Reason.BLOCKED)
+    if job is not None:
+        if is_urgent_no_more(operation, cluster):
+            return give_back(operation, cluster, Reason.BORROWER_GONE)
+        if cannot_start(operation, cluster) or lacks_component(operation, cluster):
+            return give_back(operation, cluster, Reason.BLOCKED)
     operation = note_shortage(without_outdated(operation, cluster), cluster)
     if _is_given_up(operation, cluster, timeouts):
         return give_back(operation, cluster, Reason.GIVEN_UP)
