@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from makeway.policies.common.commitments import Commitments
 from makeway.policies.common.departures import ends_by
+from makeway.policies.common.holds import site_reservations
 from makeway.policies.common.requests import Request
 from makeway.policies.common.shared_nodes import room_times_s
 from makeway.policies.model import Cluster, NodeSet, Operation, Resources, memoise_last
@@ -85,7 +86,7 @@ def taken_nodes(commitments: Commitments, operation: Operation | None, until_s: 
     own = 0 if operation is None else held.get(operation.reservation, 0)
     site = sets.union(
         reservation.nodes
-        for reservation in cluster.reservations
-        if not reservation.by_makeway and cluster.now_s < reservation.start_s <= until_s
+        for reservation in site_reservations(cluster.reservations)
+        if cluster.now_s < reservation.start_s <= until_s
     )
     return NodeSet(sets, (once & ~own) | (twice & own) | commitments.nodes | site)

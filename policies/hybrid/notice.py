@@ -34,6 +34,7 @@ from makeway.policies.model import (
     Job,
     JobKind,
     JobState,
+    NodeSet,
     Notice,
     Operation,
     OperationKind,
@@ -80,7 +81,7 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
     if not waiting:
         return served
     waiting.sort(key=lambda notice: (notice.announced_s, notice.notice_id))
-    operations = cluster.operations_by_job()
+    operations, sets = cluster.operations_by_job(), cluster.node_sets()
     commitments = Commitments(cluster=cluster)
     commitments.add(served.actions)
     first = True
@@ -95,12 +96,17 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
         if operation is not None and _has_all(operation, notice, commitments):
             commitments.promise(operation.nodes)
             continue
-        request = _request(commitments, notice, operation, served.policy, config)
+        duration_s = _from_now_s(notice, cluster) + notice.walltime_s + config.hold_slack_s
+        unusable = taken_nodes(commitments, operation, cluster.now_s + duration_s)
+        if operation is None and not sets.up & ~unusable.bits:
+            first = False  # it lacks nodes, and there is none that it could have now or later
+            continue
+        request = _request(commitments, notice, operation, served.policy, duration_s, unusable)
         plan = HoldPlan(text="Enough nodes are free.")
         if request.shortage > 0:
             plan = collect(request, config, first)
             first = False
-        if operation is not None and commitments.nodes & cluster.node_sets().of(operation.nodes):
+        if operation is not None and commitments.nodes & sets.of(operation.nodes):
             plan = _without_evictions(plan)
         actions = _promise(commitments, request, plan, notice, config)
         (after if plan.leaving else before).extend(actions)
@@ -201,7 +207,12 @@ def _has_all(operation: Operation, notice: Notice, commitments: Commitments) -> 
 
 
 def _request(
-    commitments: Commitments, notice: Notice, operation: Operation | None, policy: str, config: HybridConfig
+    commitments: Commitments,
+    notice: Notice,
+    operation: Operation | None,
+    policy: str,
+    duration_s: float,
+    unusable: NodeSet,
 ) -> Request:
     """The request of a notice: the usable nodes that it holds, and nodes that are or come free."""
     cluster = commitments.cluster
@@ -209,7 +220,6 @@ def _request(
     if operation is not None:
         gone = lost_for_good(operation, cluster) | commitments.nodes
         good = cluster.node_sets().among(operation.nodes, ~gone)
-    duration_s = max(0.0, notice.expected_s - cluster.now_s) + notice.walltime_s + config.hold_slack_s
     return request_for(
         commitments,
         UrgentJob(
@@ -221,8 +231,13 @@ def _request(
         policy,
         notice.expected_s,
         duration_s,
-        unusable=taken_nodes(commitments, operation, cluster.now_s + duration_s),
+        unusable=unusable,
     )
+
+
+def _from_now_s(notice: Notice, cluster: Cluster) -> float:
+    """How long it is until the predicted arrival. 0: it is over."""
+    return max(0.0, notice.expected_s - cluster.now_s)
 
 
 @memoise_each
@@ -244,7 +259,7 @@ def _hold(request: Request, plan: HoldPlan, notice: Notice, config: HybridConfig
     """The hold for a notice; it ends by itself soon after the predicted arrival."""
     held, now_s = hold(request, ()), request.cluster.now_s
     nodes = request.cluster.node_sets().joined(held.nodes, plan.nodes)
-    duration_s = max(0.0, notice.expected_s - now_s) + config.hold_slack_s
+    duration_s = _from_now_s(notice, request.cluster) + config.hold_slack_s
     return changed(
         held,
         nodes=nodes,
