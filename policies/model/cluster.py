@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from operator import is_
 from types import MappingProxyType
-from typing import Final, ParamSpec, TypeVar, cast
+from typing import Any, Final, TypeVar, TypeVarTuple, cast
 
 from makeway.policies.model.actions import VERBS, Verb
 from makeway.policies.model.entities import (
@@ -93,42 +93,44 @@ class Limits:
     """The time within which failed commands count for the circuit breaker."""
 
 
-_Arguments = ParamSpec("_Arguments")
+_Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
-_NO_ARGUMENT: Final = object()
+_NOTHING: Final = object()
 
 
-def memoise_last(derive: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Make a pure function of frozen values remember its last result. Calls with keyword arguments are not
-    remembered.
+def memoise_last(derive: Callable[[*_Arguments], _Result]) -> Callable[[*_Arguments], _Result]:
+    """Make a pure function of frozen values remember its last result.
 
     A snapshot shares unchanged parts with the one before, and one decision calls the same functions many
     times. The arguments are compared by identity, which is fast, and sound because frozen values cannot
     change.
     """
-    last: tuple[tuple[object, ...], _Result] | None = None
+    known: tuple[Any, ...] = (_NOTHING, _NOTHING, None)  # the arguments and the result
+    work_out = cast(Callable[..., _Result], derive)
 
-    def of_one(argument: object = _NO_ARGUMENT, /, **named: object) -> _Result:
-        nonlocal last
-        if argument is _NO_ARGUMENT:
-            return one(**named)
-        known = last
-        if known is None or known[0][0] is not argument:
-            last = known = ((argument,), one(argument))
-        return known[1]
+    def of_one(argument: object, /) -> Any:
+        nonlocal known
+        last = known
+        if last[0] is not argument:
+            last = known = argument, work_out(argument)
+        return last[1]
 
-    def derived(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
-        nonlocal last
-        if named:
-            return derive(*arguments, **named)
-        known = last
-        if known is None or len(known[0]) != len(arguments) or not all(map(is_, known[0], arguments)):
-            last = known = (arguments, derive(*arguments, **named))
-        return known[1]
+    def of_two(first: object, second: object, /) -> Any:
+        nonlocal known
+        last = known
+        if last[0] is not first or last[1] is not second:
+            last = known = first, second, work_out(first, second)
+        return last[2]
 
-    one = cast(Callable[..., _Result], derive)
-    is_of_one = len(signature(derive).parameters) == 1
-    return cast(Callable[_Arguments, _Result], of_one) if is_of_one else derived
+    def of_more(*arguments: object) -> Any:
+        nonlocal known
+        last = known
+        if not all(map(is_, last, arguments)):
+            last = known = *arguments, work_out(*arguments)
+        return last[-1]
+
+    remembering = {1: of_one, 2: of_two}.get(len(signature(derive).parameters), of_more)
+    return cast(Callable[[*_Arguments], _Result], remembering)
 
 
 _Subject = TypeVar("_Subject")

@@ -16,17 +16,24 @@ def test_the_last_result_is_remembered_for_the_same_arguments() -> None:
         asked.append((names, more))
         return [*names, *more]
 
+    @memoise_last
+    def of_three(names: tuple[str, ...], more: tuple[str, ...], number: int) -> list[str]:
+        asked.append((names, more, number))
+        return [*names, *more, str(number)]
+
     first, second = ("a", "b"), ("a", "c")
     assert of_one(first) is of_one(first)
     assert of_one(second) == ["a", "c"]
     assert of_one(first) == ["a", "b"]
     assert asked == [first, second, first]
-    assert of_one(names=second) == ["a", "c"], "by keyword it is not remembered"
-    assert of_one(first) is of_one(first)
-    assert len(asked) == 4
+    assert len(asked) == 3
     assert of_two(first, second) is of_two(first, second)
     assert of_two(second, first) == ["a", "c", "a", "b"]
+    assert of_two(second, second) == ["a", "c", "a", "c"]
     assert len(asked) == 6
+    assert of_three(first, second, 1) is of_three(first, second, 1)
+    assert of_three(first, second, 2) == ["a", "b", "a", "c", "2"]
+    assert len(asked) == 8
 
 
 def test_the_results_of_many_values_are_remembered() -> None:
