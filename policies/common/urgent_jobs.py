@@ -106,9 +106,11 @@ def urgent_jobs(cluster: Cluster) -> tuple[UrgentJob, ...]:
                         guests=guests(cluster).get(operation.reservation, ()),
                     )
                 )
-    whole = tuple(
-        urgent for urgent in urgents if urgent.operation is not None or _is_whole(urgent, urgents, cluster)
-    )
+    whole = [
+        urgent
+        for urgent in urgents
+        if urgent.operation is not None or not urgent.job.het_job_id or _is_whole(urgent, urgents, cluster)
+    ]
     return tuple(sorted(whole, key=lambda urgent: (urgent.job.submit_s, urgent.job.job_id)))
 
 
@@ -248,6 +250,8 @@ def blocked_rationales(cluster: Cluster, start_within_s: float) -> tuple[Rationa
     `start_within_s`: how long after a job became eligible its start is on time, if it declares no limit.
     """
     waits_for = held_up(cluster)
+    if not waits_for:
+        return ()
     blocked = sorted(
         (job for job in cluster.jobs if job.job_id in waits_for), key=lambda job: (job.submit_s, job.job_id)
     )
