@@ -283,6 +283,8 @@ def _release(operation: Operation, held: Reserve) -> Release:
 
 def _without_evictions(plan: HoldPlan) -> HoldPlan:
     """The plan of a notice that has to give up nodes to another job first: no job is evicted for it yet."""
+    if not plan.leaving:
+        return plan
     freed = {name for preemption in plan.leaving for name in preemption.group.nodes}
     return changed(plan, nodes=tuple(name for name in plan.nodes if name not in freed), leaving=())
 
