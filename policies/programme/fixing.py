@@ -23,6 +23,7 @@ Differs from the paper:
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,9 +77,10 @@ def best_plans(
     steps = math.floor(latest_s / step_s) if latest_s >= 0.0 else -1
     chosen_from = ProgrammeItems.of(items, node_count_needed, steps, step_s)
     if _cells(chosen_from.ordered, node_count_needed, latest_s, step_s) <= SMALL_CELLS:
-        curve = solve_items(chosen_from, steps, step_s)
-        return [curve.plan(deadline_s) for deadline_s in deadlines_s]
-    found = {deadline_s: _searched(chosen_from, items, deadline_s, step_s) for deadline_s in {*deadlines_s}}
+        plan = solve_items(chosen_from, steps, step_s).plan
+    else:
+        plan = partial(_searched, chosen_from, items, step_s=step_s)
+    found = {deadline_s: plan(deadline_s) for deadline_s in {*deadlines_s}}
     return [found[deadline_s] for deadline_s in deadlines_s]
 
 
