@@ -54,7 +54,7 @@ def sentence_of(
         notes: what else is new; one that is empty says nothing.
     """
     parts = [*filter(None, notes), f"{waiting} urgent waiting"]
-    done = Counter((report.outcome, report.action.verb) for report in reports) if reports else {}
+    done = Counter((report.outcome, report.action.verb) for report in reports)
     parts += [f"{outcome.replace('_', ' ')} {verb} ×{count}" for (outcome, verb), count in done.items()]
     parts += [
         _put_back(one.action)

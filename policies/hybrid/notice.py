@@ -82,12 +82,9 @@ def collect_each(cluster: Cluster, served: Decision, collect: Collect, config: H
         return served
     waiting.sort(key=lambda notice: (notice.announced_s, notice.notice_id))
     operations, sets = cluster.operations_by_job(), cluster.node_sets()
-    commitments = Commitments(cluster=cluster)
+    commitments, first = Commitments(cluster=cluster), True
     commitments.add(served.actions)
-    first = True
-    before: list[Action] = []
-    after: list[Action] = []
-    reasons: list[Rationale] = []
+    before, after, reasons = list[Action](), list[Action](), list[Rationale]()
     instants = [] if served.again_s is None else [served.again_s]
     for notice in waiting:
         operation = operations.get(notice.notice_id)

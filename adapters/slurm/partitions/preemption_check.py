@@ -52,7 +52,8 @@ def check_gang(survey: Survey) -> Check | None:
 
 def check_spared(survey: Survey, classes: Sequence[JobClass], names: SettingNames) -> Check | None:
     """Whether makeway may take jobs from partitions that the site protects from Slurm's own preemption."""
-    if survey.settings.get("PreemptType", "(null)") in _NO_PREEMPTION or survey.spared == survey.tiers.keys():
+    spares_all = survey.spared == frozenset(survey.tiers)
+    if spares_all or survey.settings.get("PreemptType", "(null)") in _NO_PREEMPTION:
         return None  # then it protects them from nothing
     protected = names.partitions.get(_PROTECTED, frozenset[str]())
     found = {name: _who_may_leave(name, classes) for name in sorted(survey.spared - protected)}
