@@ -186,11 +186,10 @@ def _waits_again(task: Task, job: Job | None) -> bool:
 
 
 def _noting_its_next_run(task: Task, jobs: Mapping[str, Job]) -> Task:
-    """The task; if it requeued a job that now runs again, with that noted: the job may end at any time."""
+    """The requeue; if its job now runs again, with that noted: the job may end at any time."""
     job = jobs.get(task.action.job_id)
     again = (
-        isinstance(task.action, Requeue)
-        and task.progress is Progress.DONE
+        task.progress is Progress.DONE
         and job is not None
         and job.state is JobState.RUNNING
         and not in_its_run(task, job)
