@@ -33,8 +33,9 @@ class LoopSettings:
     limit.
     """
     told: bool = True
-    """Whether reports have the sentence, the resumed jobs and the lost work. False: nobody reads them, as in
-    most replays."""
+    """Whether reports contain the sentence, the resumed jobs and the lost work. A replay leaves them out if
+    nothing reads its reports.
+    """
     restoring: bool = False
     """Whether everything goes back, also while urgent jobs run or wait: for policy `none` in act mode."""
 

@@ -138,10 +138,10 @@ class Sending:
 
     def _next(self, operation: Operation, *, giving: bool) -> int | None:
         """The index of the next task to send. None: there is none in this cycle."""
-        if self._deferral_of(operation, gives=giving) is not None:
-            return None
         due = all_due(operation, self.cluster, self.settings.timeouts)
-        return next((index for index in due if gives_back(operation.tasks[index].action) is giving), None)
+        found = next((index for index in due if gives_back(operation.tasks[index].action) is giving), None)
+        # Last, so that the lease is looked at right before the command.
+        return found if found is None or self._deferral_of(operation, gives=giving) is None else None
 
     def _note_refusal(self, operation: Operation, index: int) -> None:
         task = operation.tasks[index]
