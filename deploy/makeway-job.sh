@@ -306,18 +306,22 @@ _makeway_await() {
     _makeway_status=
     _makeway_ended=
     while :; do
+        _makeway_doubtful=$_makeway_interrupted # the last status may be the number of the signal
         _makeway_interrupted=
         _makeway_heard=0
         if [ -n "$_makeway_status" ] && ! kill -0 "$makeway_pid" 2>/dev/null; then
-            wait "$makeway_pid" 2>/dev/null || _makeway_heard=$? # bash says that there is no such child any more
+            wait "$makeway_pid" 2>/dev/null || _makeway_heard=$?
+            if [ "$_makeway_heard" -eq 127 ]; then # bash says that there is no such child any more
+                if [ -z "$_makeway_doubtful" ] || [ "$_makeway_status" -le 128 ]; then
+                    return 0 # it had been waited for just before the signal
+                fi
+                _makeway_heard=-1
+            fi
         else
             wait "$makeway_pid" || _makeway_heard=$?
         fi
-        if [ "$_makeway_heard" -eq 127 ] && [ -n "$_makeway_status" ]; then
-            return 0 # it had been waited for just before the signal
-        fi
         if [ "$_makeway_heard" -lt 0 ]; then
-            # bash loses the exit status of a program that ends at the instant at which a signal arrives.
+            # bash loses the exit status of a program that ends at the instant at which a signal arrives. Up to 5.2 it says -1.
             _makeway_say "the program has ended, and the shell has lost its exit status: 255 is returned"
             _makeway_status=255
             return 0

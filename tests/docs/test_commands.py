@@ -20,6 +20,8 @@ SHOWN = [command for page in PAGES for command in commands(page)]
 SLURM = frozenset({"sacctmgr", "sbatch", "scancel", "scontrol", "sdiag", "sinfo", "squeue"})
 """Their help needs a slurm.conf. `tests/slurm/machine/test_pages_slurm.py` runs all of them but sacctmgr."""
 BUILTINS = frozenset({"export", "kill"})
+MARKS = re.compile(r"\x1b(?:\]8;[^\x1b]*\x1b\\|\[[0-9;]*m)")
+"""Links and bold type, which the help of newer coreutils has in a pipe too."""
 HELP: dict[str, tuple[str, ...]] = {
     "pip": (sys.executable, "-m", "pip", "install", "--help"),
     "pytest": (str(ROOT / ".venv/bin/pytest"), "--help"),
@@ -73,7 +75,7 @@ def help_of(program: str) -> str:
         done = subprocess.run(
             argv, capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL, env=environment
         )
-    return done.stdout
+    return MARKS.sub("", done.stdout)
 
 
 def check_other(words: list[str]) -> None:
