@@ -116,7 +116,7 @@ def observe(task: Task, cluster: Cluster, jobs: Mapping[str, Job], timeouts: Tim
         return task if task.progress is seen else changed(task, progress=seen)
     if seen is not None:
         over = ended(_in_doubt(task) if seen is Ending.ENDED_ITSELF else task, seen, cluster.now_s)
-        return _noting_its_next_run(over, jobs)
+        return _noting_its_next_run(over, jobs) if isinstance(action, Requeue) else over
     if task.issued_s is None:
         return task
     if task.progress is Progress.ISSUING:

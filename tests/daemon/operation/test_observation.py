@@ -10,6 +10,7 @@ from makeway.policies.model import (
     Ending,
     Expand,
     Job,
+    Prioritise,
     Reason,
     RestoreLimit,
     RestorePriority,
@@ -17,7 +18,7 @@ from makeway.policies.model import (
     Task,
 )
 from tests.builders import cluster, pending, running
-from tests.daemon.acting import NODES, PATIENCE, shrink
+from tests.daemon.acting import NODES, PATIENCE, requeue, shrink
 
 TAKEN = TakenFromJob(run=0, for_job_id="u", walltime_s=1800.0, raised_to_s=5400.0)
 EXPAND = Expand(
@@ -74,3 +75,25 @@ def test_a_limit_is_given_back_in_the_run_or_to_a_job_that_waits() -> None:
     assert ending(RESTORE_LIMIT, job) is None
     assert ending(RESTORE_LIMIT, replace(job, taken=None)) is Ending.SEEN
     assert ending(RESTORE_LIMIT, replace(pending("v", 4), taken=TAKEN), nodes=()) is None
+
+
+FRONT = Prioritise(job_id="v", for_job_id="u", policy="test", reason=Reason.BORROWER_ENDED)
+
+
+@pytest.mark.parametrize(
+    ("action", "nodes", "expected", "noted"),
+    [
+        (requeue("v"), NODES, Ending.SEEN, True),
+        (shrink("v", NODES[:1]), NODES, Ending.LEFT_ITSELF, False),
+        (RESTORE_LIMIT, NODES, Ending.RUN_OVER, False),
+        (FRONT, (), Ending.STARTED, False),
+    ],
+    ids=["requeue", "shrink", "restore_limit", "front"],
+)
+def test_only_of_a_requeue_it_is_noted_that_its_job_runs_again(
+    action: Action, nodes: tuple[str, ...], expected: Ending, noted: bool
+) -> None:
+    task = Task(action=action, nodes=nodes, start_s=0.0 if nodes else None)
+    view = cluster(4, replace(running("v", NODES), requeue_count=1))
+    seen = observe(task, view, view.jobs_by_id(), PATIENCE)
+    assert (seen.ending, seen.ran_again) == (expected, noted)
