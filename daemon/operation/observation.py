@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-from makeway.daemon.operation.tasks import ENDED, ended, signals, to_do_again
+from makeway.daemon.operation.tasks import ENDED, ended, evictions, signals, to_do_again
 from makeway.policies.model import (
     Cancel,
     Checkpoint,
@@ -143,26 +143,27 @@ def shows_nothing_new(operation: Operation, cluster: Cluster) -> bool:
     """Whether a snapshot can show nothing new of its tasks: all have ended, and each job that was requeued
     waits, or was seen running again.
     """
-    requeues = _waiting_after(operation)
-    if requeues is None:
+    left = _waiting_after(operation)
+    if left is None:
         return False
     jobs = cluster.jobs_by_id()
     return all(
-        _waits_again(task, jobs.get(task.action.job_id)) or _was_unsent(task, cluster) for task in requeues
+        _waits_again(task, jobs.get(task.action.job_id)) or _was_unsent(task, cluster) for task in left
     )
 
 
 @memoise_each
 def _waiting_after(operation: Operation) -> tuple[Task, ...] | None:
-    """The requeues of jobs that were not seen running again. None: some task of the operation has not
-    ended.
+    """The requeues of jobs that were not seen running again, and the cancels that were not sent because their
+    jobs were seen to have left. None: some task of the operation has not ended.
     """
     if any(task.progress not in ENDED for task in operation.tasks):
         return None
     return tuple(
         task
-        for task in operation.tasks
-        if isinstance(task.action, Requeue) and not task.ran_again and task.progress is Progress.DONE
+        for task in evictions(operation)
+        if task.progress is Progress.DONE
+        and (task.issued_s is None if isinstance(task.action, Cancel) else not task.ran_again)
     )
 
 
@@ -177,7 +178,7 @@ def only_awaits_end(operation: Operation) -> bool:
 
 
 def _was_unsent(task: Task, cluster: Cluster) -> bool:
-    """Whether a requeue was never sent, and its job was seen to have left its run some time ago."""
+    """Whether an eviction was never sent, and its job was seen to have left its run some time ago."""
     return task.issued_s is None and task.ended_s is not None and cluster.now_s >= task.ended_s + FORGETS_S
 
 

@@ -9,6 +9,7 @@ from makeway.daemon.operation.orphans import left_behind
 from makeway.daemon.operation.transitions import advance, issuing, record
 from makeway.policies.model import (
     Acknowledgement,
+    Cancel,
     CheckpointSpec,
     Ending,
     JobState,
@@ -55,6 +56,30 @@ def test_a_signal_that_an_old_view_kept_from_being_sent_is_sent() -> None:
     view = holding(running("v", NODES), now_s=1030.0)
     _, issued = issue_all(advance(operation, view, PATIENCE), view)
     assert [action.verb for action in issued] == ["checkpoint"]
+
+
+def test_a_cancel_that_old_views_kept_from_being_sent_is_sent_after_the_signal() -> None:
+    """One view showed the job in the queue, the next one from before it was submitted."""
+    cancel = Cancel(
+        job_id="v",
+        for_job_id="u",
+        policy="test",
+        reason=Reason.URGENT_ARRIVAL,
+        method=Method.SYSTEM,
+        not_after_s=DEADLINE_S,
+    )
+    operation = held_operation(signal("v"), cancel)
+    tasks = (
+        replace(task, nodes=() if isinstance(task.action, Reserve) else NODES) for task in operation.tasks
+    )
+    operation = replace(operation, tasks=tuple(tasks))
+    operation = advance(operation, holding(pending("v", len(NODES)), now_s=1020.0), PATIENCE)
+    operation = advance(operation, holding(now_s=1025.0), PATIENCE)
+    assert [task.progress for task in operation.tasks[-2:]] == [Progress.DONE, Progress.DONE]
+    view = holding(running("v", NODES), now_s=1030.0)
+    operation, issued = issue_all(advance(operation, view, PATIENCE), view)
+    assert [action.verb for action in issued] == ["checkpoint"]
+    assert operation.tasks[-1].progress is Progress.PLANNED
 
 
 def test_a_release_that_is_not_seen_is_repeated() -> None:

@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.daemon.operation.observation import observe
+from makeway.daemon.operation.observation import observe, observe_all
 from makeway.policies.model import (
     Action,
     Ending,
     Expand,
     Job,
+    Method,
     Prioritise,
+    Progress,
     Reason,
     RestoreLimit,
     RestorePriority,
@@ -18,7 +20,7 @@ from makeway.policies.model import (
     Task,
 )
 from tests.builders import cluster, pending, running
-from tests.daemon.acting import NODES, PATIENCE, requeue, shrink
+from tests.daemon.acting import NODES, PATIENCE, held_operation, holding, requeue, shrink, signal
 
 TAKEN = TakenFromJob(run=0, for_job_id="u", walltime_s=1800.0, raised_to_s=5400.0)
 EXPAND = Expand(
@@ -97,3 +99,26 @@ def test_only_of_a_requeue_it_is_noted_that_its_job_runs_again(
     view = cluster(4, replace(running("v", NODES), requeue_count=1))
     seen = observe(task, view, view.jobs_by_id(), PATIENCE)
     assert (seen.ending, seen.ran_again) == (expected, noted)
+
+
+@pytest.mark.parametrize(
+    ("signalled", "requeued_s", "planned"),
+    [
+        (Ending.REQUEUED_ITSELF, None, ["planned", "planned"]),
+        (Ending.REQUEUED_ITSELF, 1005.0, ["planned", "puts back"]),
+        (Ending.UNACKNOWLEDGED, None, ["done", "puts back"]),
+    ],
+    ids=["neither was sent", "the requeue was sent", "the signal was not wanted"],
+)
+def test_a_signal_is_sent_after_all_if_an_old_view_kept_it_back(
+    signalled: Ending, requeued_s: float | None, planned: list[str]
+) -> None:
+    """Its job is in its run again. A requeue that was sent is forgotten: it puts the job back."""
+    way_out = replace(requeue("v"), method=Method.SYSTEM)
+    over = Task(action=signal("v"), progress=Progress.DONE, ended_s=1010.0, nodes=NODES, start_s=0.0)
+    signal_over = replace(over, ending=signalled)
+    requeue_over = replace(over, action=way_out, ending=Ending.SEEN, issued_s=requeued_s)
+    operation = replace(held_operation(signal("v"), way_out), tasks=(signal_over, requeue_over))
+    view = holding(running("v", NODES), now_s=1020.0)
+    seen = observe_all(operation, view, view.jobs_by_id(), PATIENCE)
+    assert ["puts back" if task.puts_back else task.progress.value for task in seen] == planned
