@@ -58,7 +58,7 @@ PURE = frozenset(
 FINDS_POLICIES: Mapping[str, frozenset[str]] = {
     "policies.registry": frozenset({"importlib"}),
     "policies.contract": frozenset({"traceback"}),
-    "policies.model.cluster": frozenset({"inspect"}),
+    "policies.model.memo": frozenset({"inspect"}),
 }
 """What modules around the policies use besides."""
 SIDE_EFFECTS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})

@@ -26,14 +26,7 @@ from makeway.policies.model.actions import (
     Verb,
 )
 from makeway.policies.model.changed import changed
-from makeway.policies.model.cluster import (
-    Cluster,
-    Limits,
-    Plan,
-    memoise_each,
-    memoise_last,
-    names,
-)
+from makeway.policies.model.cluster import Cluster, Limits, Plan, names
 from makeway.policies.model.decision import (
     Candidate,
     Decision,
@@ -72,7 +65,7 @@ from makeway.policies.model.gpu_parts import (
     without_numbers,
 )
 from makeway.policies.model.kind import OperationKind
-from makeway.policies.model.memo import Memo, Same
+from makeway.policies.model.memo import Memo, Same, memoise_each, memoise_last
 from makeway.policies.model.node_sets import NodeSet, NodeSets, names_at, set_of_places
 from makeway.policies.model.operation import (
     Ending,

@@ -1,12 +1,10 @@
 """A complete snapshot of a cluster, and what is derived from it. Imported through `model`."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from inspect import signature
-from operator import is_
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, TypeVarTuple, cast
+from typing import Final
 
 from makeway.policies.model.actions import VERBS, Verb
 from makeway.policies.model.entities import (
@@ -23,6 +21,7 @@ from makeway.policies.model.entities import (
     Reservation,
     reservation_name,
 )
+from makeway.policies.model.memo import memoise_last
 from makeway.policies.model.node_sets import NodeSets
 from makeway.policies.model.operation import Lease, Operation, Phase
 from makeway.policies.model.resources import NO_RESOURCES, Resources
@@ -91,66 +90,6 @@ class Limits:
     jobs."""
     breaker_window_s: float = 3600.0
     """The time within which failed commands count for the circuit breaker."""
-
-
-_Arguments = TypeVarTuple("_Arguments")
-_Result = TypeVar("_Result")
-_NOTHING: Final = object()
-
-
-def memoise_last(derive: Callable[[*_Arguments], _Result]) -> Callable[[*_Arguments], _Result]:
-    """Make a pure function of frozen values remember its last result.
-
-    A snapshot shares unchanged parts with the one before, and one decision calls the same functions many
-    times. The arguments are compared by identity, which is fast, and sound because frozen values cannot
-    change.
-    """
-    known: tuple[Any, ...] = (_NOTHING, _NOTHING, None)  # the arguments and the result
-    work_out = cast(Callable[..., _Result], derive)
-
-    def of_one(argument: object, /) -> Any:
-        nonlocal known
-        last = known
-        if last[0] is not argument:
-            last = known = argument, work_out(argument)
-        return last[1]
-
-    def of_two(first: object, second: object, /) -> Any:
-        nonlocal known
-        last = known
-        if last[0] is not first or last[1] is not second:
-            last = known = first, second, work_out(first, second)
-        return last[2]
-
-    def of_more(*arguments: object) -> Any:
-        nonlocal known
-        last = known
-        if not all(map(is_, last, arguments)):
-            last = known = *arguments, work_out(*arguments)
-        return last[-1]
-
-    remembering = {1: of_one, 2: of_two}.get(len(signature(derive).parameters), of_more)
-    return cast(Callable[[*_Arguments], _Result], remembering)
-
-
-_Subject = TypeVar("_Subject")
-_MOST_SUBJECTS = 4096
-
-
-def memoise_each(derive: Callable[[_Subject], _Result]) -> Callable[[_Subject], _Result]:
-    """Make a pure function of one frozen value remember its results for some thousand values, by identity."""
-    known: dict[int, tuple[_Subject, _Result]] = {}
-
-    def derived(subject: _Subject) -> _Result:
-        found = known.get(id(subject))
-        if found is None or found[0] is not subject:
-            found = (subject, derive(subject))
-            if len(known) >= _MOST_SUBJECTS:
-                known.clear()
-            known[id(subject)] = found
-        return found[1]
-
-    return derived
 
 
 @memoise_last

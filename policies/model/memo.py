@@ -1,4 +1,4 @@
-"""What one decision has worked out already: other urgent jobs of the decision may need the same.
+"""What was worked out already: of the same frozen values, or in the same decision, for another urgent job.
 
 Reference:
     Maurya et al., "CoSim: A Simulator for Co-Scheduling of Batch and On-Demand Jobs in HPC Datacenters"
@@ -10,12 +10,83 @@ Differs from the paper:
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TypeVar, TypeVarTuple, cast
+from inspect import signature
+from operator import is_
+from typing import Any, Final, TypeVar, TypeVarTuple, cast
 
 _Result = TypeVar("_Result")
 _Values = TypeVarTuple("_Values")
+_Subject = TypeVar("_Subject")
+_NOTHING: Final = object()
 _MOST = 300
 """How many results are kept, those that were asked for last. On a large machine one may take some MB."""
+_MOST_SUBJECTS = 4096
+_MOST_PARTS = 50_000
+"""How many elements the tuples have together that `memoise_each` keeps for one function."""
+
+
+def memoise_last(derive: Callable[[*_Values], _Result]) -> Callable[[*_Values], _Result]:
+    """Make a pure function of frozen values remember its last result.
+
+    A snapshot shares unchanged parts with the one before, and one decision calls the same functions many
+    times. The arguments are compared by identity, which is fast, and sound because frozen values cannot
+    change.
+    """
+    known: tuple[Any, ...] = (_NOTHING, _NOTHING, None)  # the arguments and the result
+    work_out = cast(Callable[..., _Result], derive)
+
+    def of_one(argument: object, /) -> Any:
+        nonlocal known
+        last = known
+        if last[0] is not argument:
+            last = known = argument, work_out(argument)
+        return last[1]
+
+    def of_two(first: object, second: object, /) -> Any:
+        nonlocal known
+        last = known
+        if last[0] is not first or last[1] is not second:
+            last = known = first, second, work_out(first, second)
+        return last[2]
+
+    def of_more(*arguments: object) -> Any:
+        nonlocal known
+        last = known
+        if not all(map(is_, last, arguments)):
+            last = known = *arguments, work_out(*arguments)
+        return last[-1]
+
+    remembering = {1: of_one, 2: of_two}.get(len(signature(derive).parameters), of_more)
+    return cast(Callable[[*_Values], _Result], remembering)
+
+
+def memoise_each(derive: Callable[[_Subject], _Result]) -> Callable[[_Subject], _Result]:
+    """Make a pure function of one frozen value remember its results for some thousand values, by identity.
+
+    Of long tuples it remembers fewer: an operation is another value after each command, and without that each
+    of these values would keep what it had.
+    """
+    known: dict[int, tuple[_Subject, _Result]] = {}
+    parts = 0
+
+    def derived(subject: _Subject) -> _Result:
+        nonlocal parts
+        found = known.get(id(subject))
+        if found is not None and found[0] is subject:
+            return found[1]
+        result = derive(subject)
+        if len(known) >= _MOST_SUBJECTS or parts >= _MOST_PARTS:
+            known.clear()
+            parts = 0
+        known[id(subject)] = subject, result
+        parts += _length(result)
+        return result
+
+    return derived
+
+
+def _length(result: object) -> int:
+    return len(cast(tuple[object, ...], result)) if isinstance(result, tuple) else 0
 
 
 class Same:

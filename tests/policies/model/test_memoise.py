@@ -49,3 +49,20 @@ def test_the_results_of_many_values_are_remembered() -> None:
         assert [doubled(value) for value in values[:100]] == [(2 * a, 2 * b) for a, b in values[:100]]
     assert len(asked) == 100
     assert all(doubled((index, 0)) == (2 * index, 0) for index in range(10_000)), "an id is used again"
+
+
+def test_few_long_results_are_remembered() -> None:
+    asked: list[int] = []
+
+    @memoise_each
+    def counted(first: int) -> tuple[int, ...]:
+        asked.append(first)
+        return tuple(range(first, first + 1000))
+
+    firsts = list(range(1000, 1060))
+    for first in firsts:
+        counted(first)
+    assert counted(firsts[-1])[0] == firsts[-1]
+    assert asked == firsts, "the latest are remembered"
+    assert counted(firsts[0])[0] == firsts[0]
+    assert asked == [*firsts, firsts[0]], "the first are not"
