@@ -13,12 +13,13 @@ from makeway.daemon.control.report import CycleReport, Deferral, LoopSettings
 from makeway.daemon.control.sending import Sending, gives_back
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
+from makeway.daemon.operation.transitions import advance
 from makeway.policies.eviction.policy import EvictionConfig
 from makeway.policies.model import Action, Cluster, Limits, Notice, OperationKind, Requeue, TakenFromJob
 from makeway.policies.registry import find
 from tests import acts
 from tests.builders import cluster, held, node_names, running, urgent
-from tests.daemon.acting import begun, reserve
+from tests.daemon.acting import NODES, PATIENCE, begun, holding, issue_all, requeue, reserve
 from tests.fakes import FakeAdapter
 
 URGENT = 6
@@ -295,3 +296,19 @@ def test_what_is_held_for_announced_jobs_is_changed_before_anything_else_is_take
     settings = LoopSettings(mode=Mode.ACT)
     Sending(executor, journal, known, settings, 0.0, lambda: 0.0, ONLY_DAEMON).send()
     assert adapter.calls == [("reserve", "mw_n"), ("reserve", "mw_u")]
+
+
+def test_a_job_is_put_back_before_others_leave_for_the_same_urgent_job() -> None:
+    """The signal has ended the last one."""
+    put_back = replace(requeue("v"), ended_by="USR1")
+    before = cluster(4, urgent("u", 4), running("v", NODES[:2]), running("w", NODES[2:]))
+    operation, _ = issue_all(begun(before, reserve(), requeue("w"), put_back), before)
+    view = holding(running("w", NODES[2:]))
+    operation = advance(operation, view, PATIENCE)
+    adapter, journal = FakeAdapter(view), Journal(None)
+    journal.save(operation)
+    executor = Executor(adapter, journal, lambda: view.now_s)
+    known = replace(view, operations=(operation,))
+    settings = LoopSettings(mode=Mode.ACT)
+    Sending(executor, journal, known, settings, 0.0, lambda: 0.0, ONLY_DAEMON).send()
+    assert adapter.calls == [("requeue", "v"), ("requeue", "w")]
