@@ -44,6 +44,7 @@ from makeway.policies.model import (
     Task,
 )
 from makeway.policies.registry import find
+from tests import acts
 from tests.builders import cluster, node_names, running, urgent
 from tests.fakes import FakeAdapter
 
@@ -127,6 +128,25 @@ def test_an_end_is_measured_only_where_it_is_the_acknowledgement() -> None:
     other = learned_of(gone, cluster(4))
     assert other is not None
     assert (other.measured, other.void) == ((), (REQUEST,))
+
+
+@pytest.mark.parametrize(
+    ("ending", "measured", "void"),
+    [(None, 0, 0), (Ending.ENDED_ITSELF, 1, 0), (Ending.SEEN, 0, 1), (Ending.REJECTED, 0, 1)],
+    ids=["not known yet", "by itself", "by the signal", "not put back"],
+)
+def test_an_end_is_measured_once_it_is_known_that_the_signal_has_not_ended_the_job(
+    ending: Ending | None, measured: int, void: int
+) -> None:
+    """`ending`: that of the task which asks about the job that has vanished, and puts it back."""
+    put_back = replace(acts.requeue("v"), ended_by="USR1")
+    progress = Progress.PLANNED if ending is None else ending.progress
+    task = Task(action=put_back, progress=progress, ending=ending)
+    signalled = asked(Ending.ENDED_ITSELF, 1030.0)
+    operation = replace(signalled, tasks=(*signalled.tasks, task))
+    found = learned_of(operation, cluster(4), replace(SPEC, acknowledgement=Acknowledgement.EXIT))
+    counts = (0, 0) if found is None else (len(found.measured), len(found.void))
+    assert counts == (measured, void)
 
 
 def test_what_was_waited_for_in_vain_counts_twice() -> None:
