@@ -138,6 +138,36 @@ def test_the_earliest_notice_has_the_net(running: Build, cluster_of: BuildCluste
     assert cua(narrowed).actions == (hold(late, "n2"),)
 
 
+def test_no_net_is_spread_while_an_earlier_notice_can_have_no_node(
+    running: Build, cluster_of: BuildCluster
+) -> None:
+    early, late = announced("notice-2", announced_s=NOW_S - 300.0, walltime_s=9000.0), announced("notice-1")
+    site = Reservation(name="site", nodes=("n0", "n1", "n2"), start_s=NOW_S + 4000.0, end_s=NOW_S + 9000.0)
+    seen = cluster_of(3, running("a", "n0 n1 n2"), reservations=(site,), notices=(early, late))
+    assert cua(seen).actions == ()
+    assert cua(replace(seen, notices=(late,))).actions == (hold(late, "n0 n1 n2"),)
+
+
+def test_cup_evicts_no_job_for_a_hold_that_gives_a_node_to_a_job_that_is_here(
+    running: Build, waiting: Build, cluster_of: BuildCluster
+) -> None:
+    notice = announced(node_count=2)
+    dear, cheap = running("dear", "n0"), running("cheap", "n1", start_s=NOW_S - 600.0)
+    seen = cluster_of(
+        3,
+        dear,
+        cheap,
+        running("other", "n2", start_s=NOW_S - 800.0),
+        waiting("u", 1, submit_s=notice.expected_s),
+    )
+    seen = with_holds(replace(seen, now_s=notice.expected_s), collecting(notice, "n0 n1"))
+    assert [(type(action), action.for_job_id) for action in cup(seen).actions] == [
+        (Release, "notice-1"),
+        (Reserve, "u"),
+        (Requeue, "u"),
+    ]
+
+
 def test_a_job_that_is_here_takes_what_the_net_has_not_caught(
     running: Build, waiting: Build, cluster_of: BuildCluster
 ) -> None:
