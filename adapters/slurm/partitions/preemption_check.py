@@ -10,6 +10,7 @@ from makeway.adapters.slurm.survey import Survey
 from makeway.policies.model import JobKind
 
 _PROTECTED = "limits.protected_partitions"
+_BY_PARTITION = "preempt/partition_prio"
 _NO_PREEMPTION = frozenset({"(null)", "preempt/none"})
 
 
@@ -51,9 +52,12 @@ def check_gang(survey: Survey) -> Check | None:
 
 
 def check_spared(survey: Survey, classes: Sequence[JobClass], names: SettingNames) -> Check | None:
-    """Whether makeway may take jobs from partitions that the site protects from Slurm's own preemption."""
+    """Whether makeway may take jobs from partitions that the site protects from Slurm's own preemption.
+
+    Where QOS preempt each other, Slurm does not look at the mode of a partition (tried on 22.05 and 24.11).
+    """
     spares_all = survey.spared == frozenset(survey.tiers)
-    if spares_all or survey.settings.get("PreemptType", "(null)") in _NO_PREEMPTION:
+    if spares_all or survey.settings.get("PreemptType", "(null)") != _BY_PARTITION:
         return None  # then it protects them from nothing
     protected = names.partitions.get(_PROTECTED, frozenset[str]())
     found = {name: _who_may_leave(name, classes) for name in sorted(survey.spared - protected)}

@@ -341,6 +341,15 @@ def test_every_check_takes_what_slurm_really_prints(release: str) -> None:
     assert all(check.text.isprintable() for check in found)
 
 
+def test_a_partition_that_slurm_spares_and_makeway_does_not_is_named() -> None:
+    (name,) = BATCH.partitions
+    survey = slurm(
+        {"PreemptType": "preempt/partition_prio"}, tiers={name: 1, "rt": 1}, spared=frozenset({name})
+    )
+    found = doctor.check_slurm(survey, SECTION, CONTEXT)
+    assert [one.level for one in found if "PreemptMode=OFF" in one.text] == [Level.WARNING]
+
+
 @pytest.mark.parametrize(
     ("known", "words"),
     [

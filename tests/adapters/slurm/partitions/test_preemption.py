@@ -136,22 +136,32 @@ def test_only_where_slurm_goes_by_them_they_are_asked_for(kind: str, qos: set[st
 LONG_ONLY = replace(BATCH, name="long", partitions=frozenset({"long"}))
 BY_USER = replace(BATCH, name="opted", partitions=frozenset[str](), users=frozenset({"ada"}))
 NOBODY = JobClass(name="nobody", partitions=frozenset({"long"}))
+RT_LONG = replace(URGENT, partitions=frozenset({"long"}), preemptible=True)
 PROTECTED = SettingNames(partitions={"limits.protected_partitions": frozenset({"long"})})
+PRIO = "preempt/partition_prio"
+SOME = frozenset({"some"})
 
 
 @pytest.mark.parametrize(
     ("classes", "spared", "names", "kind", "named"),
     [
-        ((URGENT, LONG_ONLY), {"long"}, NO_NAMES, "preempt/qos", "partition long (class long)"),
-        ((URGENT, BY_USER), {"long", "rt"}, NO_NAMES, "preempt/qos", "partition long (class opted)"),
-        ((BY_USER, NOBODY), {"long"}, NO_NAMES, "preempt/partition_prio", "partition long (class opted)"),
-        ((NOBODY, BY_USER), {"long"}, NO_NAMES, "preempt/qos", None),
-        ((URGENT, LONG_ONLY), {"batch", "rt"}, NO_NAMES, "preempt/qos", None),
-        ((URGENT, LONG_ONLY), {"long"}, PROTECTED, "preempt/qos", None),
+        ((URGENT, LONG_ONLY), {"long"}, NO_NAMES, PRIO, "partition long (class long)"),
+        ((URGENT, BY_USER), {"long", "rt"}, NO_NAMES, PRIO, "partition long (class opted)"),
+        ((BY_USER, NOBODY), {"long"}, NO_NAMES, PRIO, "partition long (class opted)"),
+        ((replace(NOBODY, qos=SOME), BY_USER), {"long"}, NO_NAMES, PRIO, "partition long (class opted)"),
+        ((replace(NOBODY, accounts=SOME), BY_USER), {"long"}, NO_NAMES, PRIO, "partition long (class opted)"),
+        ((replace(NOBODY, users=SOME), BY_USER), {"long"}, NO_NAMES, PRIO, "partition long (class opted)"),
+        ((replace(NOBODY, features=SOME), BY_USER), {"long"}, NO_NAMES, PRIO, "partition long (class opted)"),
+        ((replace(NOBODY, words=SOME), BY_USER), {"long"}, NO_NAMES, PRIO, "partition long (class opted)"),
+        ((NOBODY, BY_USER), {"long"}, NO_NAMES, PRIO, None),
+        ((RT_LONG, BY_USER), {"long"}, NO_NAMES, PRIO, None),
+        ((URGENT, LONG_ONLY), {"batch", "rt"}, NO_NAMES, PRIO, None),
+        ((URGENT, LONG_ONLY), {"long"}, PROTECTED, PRIO, None),
+        ((URGENT, LONG_ONLY), {"long"}, NO_NAMES, "preempt/qos", None),
         ((URGENT, LONG_ONLY), {"long"}, NO_NAMES, "preempt/none", None),
         ((URGENT, LONG_ONLY), {"long"}, NO_NAMES, "(null)", None),
-        ((URGENT, LONG_ONLY), set(TIERS), NO_NAMES, "preempt/qos", None),
-        ((URGENT, LONG_ONLY), set(), NO_NAMES, "preempt/qos", None),
+        ((URGENT, LONG_ONLY), set(TIERS), NO_NAMES, PRIO, None),
+        ((URGENT, LONG_ONLY), set(), NO_NAMES, PRIO, None),
     ],
 )
 def test_it_is_warned_where_makeway_takes_from_a_partition_that_slurm_spares(
