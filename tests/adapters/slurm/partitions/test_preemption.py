@@ -191,3 +191,14 @@ def test_the_partitions_that_slurm_spares_are_read() -> None:
 def test_where_slurm_preempts_nobody_every_partition_is_spared(release: str) -> None:
     lines = captured(release, "scontrol").splitlines()
     assert spared_partitions(lines) == partition_tiers(lines).keys()
+
+
+def test_the_survey_knows_the_tiers_and_which_partitions_slurm_spares() -> None:
+    config = "Configuration data as of 1000\nSLURM_VERSION = 24.11.5\n"
+    partitions = (
+        "PartitionName=rt PriorityTier=10 PreemptMode=REQUEUE State=UP\n"
+        "PartitionName=long PriorityTier=1 PreemptMode=OFF State=UP\n"
+    )
+    printer = Printer(config=config, partitions=partitions)
+    found = survey(SlurmSettings(classes=()), runner=printer, now=lambda: 1000.5, user_id=0)
+    assert (found.tiers, found.spared) == ({"rt": 10, "long": 1}, {"long"})
