@@ -10,7 +10,7 @@ Differs from the paper:
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from inspect import signature
+from inspect import Parameter, signature
 from operator import is_
 from typing import Any, Final, TypeVar, TypeVarTuple, cast
 
@@ -18,6 +18,7 @@ _Result = TypeVar("_Result")
 _Values = TypeVarTuple("_Values")
 _Subject = TypeVar("_Subject")
 _NOTHING: Final = object()
+_PLACED: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _MOST = 300
 """How many results are kept, those that were asked for last. On a large machine one may take some MB."""
 _MOST_SUBJECTS = 4096
@@ -30,8 +31,14 @@ def memoise_last(derive: Callable[[*_Values], _Result]) -> Callable[[*_Values], 
 
     A snapshot shares unchanged parts with the one before, and one decision calls the same functions many
     times. The arguments are compared by identity, which is fast, and sound because frozen values cannot
-    change.
+    change. They are passed by position.
+
+    Raises:
+        TypeError: it has no parameters, or one with a default or without a position.
     """
+    parameters = signature(derive).parameters.values()
+    if not parameters or any(one.default is not one.empty or one.kind not in _PLACED for one in parameters):
+        raise TypeError(f"{derive.__name__}: each parameter needs a position, and may have no default")
     known: tuple[Any, ...] = (_NOTHING, _NOTHING, None)  # the arguments and the result
     work_out = cast(Callable[..., _Result], derive)
 
@@ -56,7 +63,7 @@ def memoise_last(derive: Callable[[*_Values], _Result]) -> Callable[[*_Values], 
             last = known = *arguments, work_out(*arguments)
         return last[-1]
 
-    remembering = {1: of_one, 2: of_two}.get(len(signature(derive).parameters), of_more)
+    remembering = {1: of_one, 2: of_two}.get(len(parameters), of_more)
     return cast(Callable[[*_Values], _Result], remembering)
 
 

@@ -1,5 +1,10 @@
 """Functions that remember what they derived, by the identity of their arguments."""
 
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
 from makeway.policies.model import memoise_each, memoise_last
 
 
@@ -66,3 +71,21 @@ def test_few_long_results_are_remembered() -> None:
     assert asked == firsts, "the latest are remembered"
     assert counted(firsts[0])[0] == firsts[0]
     assert asked == [*firsts, firsts[0]], "the first are not"
+
+
+def test_only_arguments_with_a_place_are_compared() -> None:
+    def nothing() -> int:
+        return 1
+
+    def with_default(first: int, second: int = 2) -> int:
+        return first + second
+
+    def named(first: int, *, second: int) -> int:
+        return first + second
+
+    def several(*numbers: int) -> int:
+        return sum(numbers)
+
+    for one in (nothing, with_default, named, several):
+        with pytest.raises(TypeError, match=one.__name__):
+            memoise_last(cast(Callable[[int], int], one))

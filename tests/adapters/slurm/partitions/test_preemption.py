@@ -201,4 +201,5 @@ def test_the_survey_knows_the_tiers_and_which_partitions_slurm_spares() -> None:
     )
     printer = Printer(config=config, partitions=partitions)
     found = survey(SlurmSettings(classes=()), runner=printer, now=lambda: 1000.5, user_id=0)
-    assert (found.tiers, found.spared) == ({"rt": 10, "long": 1}, {"long"})
+    assert found.tiers == {"rt": 10, "long": 1}
+    assert found.spared == {"long"}
