@@ -60,6 +60,16 @@ def next_of(operation: Operation, view: Cluster) -> Operation:
     return one.opened
 
 
+def test_another_one_that_no_task_follows_does_not_keep_it() -> None:
+    view = after_view(WAITS, NEXT)
+    (hold,) = view.reservations
+    view = replace(view, reservations=(hold, replace(hold, name="mw_9_4")))
+    operation = over(view)
+    last = replace(operation, operation_id="0", for_job_id="9_4", array_job_id="9", reservation="mw_9_4")
+    (one,) = passed_on((last, operation), view, PATIENCE, lambda: "2")
+    assert (one.closed.operation_id, one.opened.for_job_id) == (operation.operation_id, "7_1")
+
+
 def lasts_until(view: Cluster, end_s: float) -> Cluster:
     (hold,) = view.reservations
     return replace(view, reservations=(replace(hold, end_s=end_s),))
