@@ -8,6 +8,7 @@ import pytest
 
 from makeway.daemon.operation.beginning import extend, open_operation
 from makeway.daemon.operation.due import wakeup_s
+from makeway.daemon.operation.fitness import STALE_S, never_begun
 from makeway.daemon.operation.transitions import advance
 from makeway.policies.common.urgent_jobs import UrgentJob, unavailable_nodes
 from makeway.policies.gate.arbiter import arbitrate
@@ -243,3 +244,16 @@ def test_nodes_of_running_jobs_that_started_early_count_and_are_free_for_others_
     assert set(unavailable_nodes(view, request, until_s=9000.0)) == set()
     handed_over = Reservation(name="mw_x", nodes=NODES, start_s=0.0, end_s=9e9)
     assert ruling(way(), replace(view, reservations=(handed_over,))) is Refusal.NODE_TAKEN
+
+
+@pytest.mark.parametrize("kind", [OperationKind.EARLY_START, OperationKind.MAKE_WAY])
+def test_only_a_hold_of_an_urgent_job_that_cannot_be_made_for_long_is_decided_again(
+    kind: OperationKind,
+) -> None:
+    """Any other waits until it is given up."""
+    before = cluster(4, pending("x", 2))
+    hold = replace(start(), kind=kind)
+    operation = opened(before, hold)
+    urgent = kind is OperationKind.MAKE_WAY
+    assert never_begun(operation, replace(before, now_s=operation.opened_s + STALE_S + 1.0)) is urgent
+    assert not never_begun(operation, replace(before, now_s=operation.opened_s + STALE_S))
