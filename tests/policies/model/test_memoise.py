@@ -35,10 +35,12 @@ def test_the_last_result_is_remembered_for_the_same_arguments() -> None:
     assert of_two(first, second) is of_two(first, second)
     assert of_two(second, first) == ["a", "c", "a", "b"]
     assert of_two(second, second) == ["a", "c", "a", "c"]
-    assert len(asked) == 6
+    assert of_two(first, second) == ["a", "b", "a", "c"]
+    assert len(asked) == 7
     assert of_three(first, second, 1) is of_three(first, second, 1)
     assert of_three(first, second, 2) == ["a", "b", "a", "c", "2"]
-    assert len(asked) == 8
+    assert len(asked) == 9
+    assert of_one(("a", "b", "c")[:2]) is not of_one(first), "equal, but another object"
 
 
 def test_the_results_of_many_values_are_remembered() -> None:
