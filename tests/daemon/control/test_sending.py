@@ -9,7 +9,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.control.executor import Executor
 from makeway.daemon.control.permission import ONLY_DAEMON
 from makeway.daemon.control.reconciler import Reconciler
-from makeway.daemon.control.report import CycleReport, Deferral, LoopSettings
+from makeway.daemon.control.report import CycleReport, Deferral, Deferred, LoopSettings
 from makeway.daemon.control.sending import Sending, gives_back
 from makeway.daemon.journal.command_log import Outcome
 from makeway.daemon.journal.store import Journal
@@ -312,3 +312,9 @@ def test_a_job_is_put_back_before_others_leave_for_the_same_urgent_job() -> None
     settings = LoopSettings(mode=Mode.ACT)
     Sending(executor, journal, known, settings, 0.0, lambda: 0.0, ONLY_DAEMON).send()
     assert adapter.calls == [("requeue", "v"), ("requeue", "w")]
+
+
+def test_what_an_old_view_keeps_from_being_sent_is_looked_at_again_at_once() -> None:
+    why = Deferred(why=Deferral.OLD_VIEW, count=1)
+    late = CycleReport(at_s=0.0, mode=Mode.ACT, sentence="", deferred=(why,))
+    assert (late.again, replace(late, deferred=()).again) == (True, False)
