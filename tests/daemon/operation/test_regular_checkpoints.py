@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from makeway.daemon.operation.due import regular_checkpoint_look_s
+from makeway.daemon.operation.due import NextCycle, regular_checkpoint_look_s
 from makeway.daemon.operation.handover import LOOK_AGAIN_S
-from makeway.policies.model import CheckpointSpec, Job, Method, Operation, Phase
+from makeway.policies.model import CheckpointSpec, Job, Method, Operation, Phase, Progress
 from tests.builders import running
-from tests.daemon.acting import NODES, held_operation, holding, requeue
+from tests.daemon.acting import NODES, PATIENCE, held_operation, holding, requeue
 
 REGULAR = CheckpointSpec(interval_s=540.0, application_s=60.0)
 DUE_S = 1200.0
@@ -77,3 +77,15 @@ def test_nothing_is_looked_for(job: Job) -> None:
 )
 def test_only_an_operation_that_waits_for_a_checkpoint_looks(operation: Operation) -> None:
     assert look_s(1010.0, operation=operation) is None
+
+
+def test_the_next_cycle_is_for_the_checkpoint_as_long_as_the_job_has_not_been_told_to_leave() -> None:
+    view, following = holding(victim(), now_s=1010.0), NextCycle()
+    following.note((WAITS,), view, PATIENCE, again_s=None, unsent=False)
+    assert following.checkpoint_look_s(1010.0) == DUE_S
+    assert following.wakeup_s((WAITS,), 1010.0, 30.0, PATIENCE) == 1040.0, "it may come at any poll"
+    sent = replace(WAITS.tasks[-1], progress=Progress.DONE, issued_s=1005.0, ended_s=1010.0)
+    left = replace(WAITS, tasks=(*WAITS.tasks[:-1], sent))
+    following.note((left,), view, PATIENCE, again_s=None, unsent=False)
+    assert following.checkpoint_look_s(1010.0) is None
+    assert following.wakeup_s((left,), 1010.0, 30.0, PATIENCE) == left.give_up_s
