@@ -24,6 +24,7 @@ from makeway.simharness.results.figures.curves import (
     wait_figure,
     waits_s,
 )
+from makeway.simharness.results.figures.embedding import embedded
 from makeway.simharness.results.figures.gantt import GanttWindows, TimeWindow, choose_windows
 from makeway.simharness.results.figures.pictures import gantt_figure, waits_figure
 from makeway.simharness.results.headline import headlines
@@ -72,7 +73,6 @@ def report_html(
     if not records:
         raise ValueError("nothing to report: no replay was given")
     require_bokeh()
-    from bokeh.embed import components
     from bokeh.resources import Resources
 
     settings = settings or MeasureSettings()
@@ -81,7 +81,7 @@ def report_html(
     windows = choose_windows(records)
     curves = _load_curves(records, names, windows)
     figures = {} if windows is None else _figures(records, names, windows, curves, settings)
-    script, divs = components(figures) if figures else ("", {})
+    script, divs = embedded(figures)
     styles = line_styles(records)
     page = ReportPage(
         title=title,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from makeway.simharness.papers.common.claims import Claim
+from makeway.simharness.results.figures.embedding import embedded
 from makeway.simharness.results.page import BEHAVIOUR, HEAD, STYLE, ReportSwitch
 
 if TYPE_CHECKING:
@@ -77,11 +78,10 @@ def page_html(page: PaperPage, figures: "Mapping[str, Model]") -> str:
         page: the texts.
         figures: models of bokeh under the keys of the panels.
     """
-    from bokeh.embed import components
     from bokeh.resources import Resources
     from jinja2 import Environment, StrictUndefined
 
-    script, divs = components(dict(figures)) if figures else ("", {})
+    script, divs = embedded(figures)
     library: Sequence[str] = Resources(mode="inline", components=["bokeh"]).js_raw if figures else ()
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
