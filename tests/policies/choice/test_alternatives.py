@@ -33,7 +33,7 @@ def crowd(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("makeway.policies.choice.covers.MOST_CELLS", 0)
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", range(4))
 def test_it_loses_what_the_enumerator_loses(block: int) -> None:
     seeds = range(500 * block, 500 * (block + 1))
     proofs = [compare(with_random_ways(random_instance(seed, 9), seed)) for seed in seeds]
@@ -50,7 +50,7 @@ def test_several_crowded_nodes_are_served(monkeypatch: pytest.MonkeyPatch) -> No
     """A node has one way alone if one of its ways concerns many jobs, which may lose more; else no more."""
     crowd(monkeypatch)
     exact = 0
-    for seed in range(6000, 7500):
+    for seed in range(6000, 6600):
         asked = with_random_ways(random_instance(seed, 9), seed)
         if tabulate(asked).names == tabulate(asked, 2).names:
             exact += compare(asked) is not None
@@ -60,7 +60,7 @@ def test_several_crowded_nodes_are_served(monkeypatch: pytest.MonkeyPatch) -> No
         if choice is not None and expected is not None:
             assert faults(asked, choice) == []
             assert choice.loss_node_s >= expected.loss_node_s
-    assert exact > 300
+    assert exact > 120
 
 
 def test_a_crowded_node_is_chosen_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +95,7 @@ def test_a_job_is_shared_out_among_all_nodes_that_it_is_on(monkeypatch: pytest.M
 def test_gpus_that_are_given_by_parts(node_count: int) -> None:
     """What the plain rule of the model calls room is room, and no cheaper set of jobs makes any."""
     served = 0
-    for seed in range(1000):
+    for seed in range(400):
         plain, capacities = parted_instance(seed, node_count)
         asked = with_alternatives(plain, capacities)
         compare(asked)
@@ -112,7 +112,7 @@ def test_gpus_that_are_given_by_parts(node_count: int) -> None:
                 ]
                 assert total([plain.free[node], *freed]).covers(plain.demand)
             served += 1
-    assert served > 300
+    assert served > 120
 
 
 def two_gpus(demand: dict[str, int]) -> ChoiceInstance:
