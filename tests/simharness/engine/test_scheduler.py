@@ -21,8 +21,10 @@ from tests import acts
 from tests.simharness.engine.brute_force import Ask, Span, earliest_s, in_use, start_times
 
 KTH = "KTH-SP2-1996-2.1-cln.swf.gz"
-MOST_JOBS = 30_000
-"""Of a trace: all of KTH's, and four in ten of CTC's."""
+MOST_JOBS = 10_000
+"""Of a trace whose figures are not known. With all of KTH's jobs the tests of the reference figures check the
+invariants.
+"""
 SCHEDULERS = [(order, backfill) for order in Order for backfill in Backfill]
 
 
@@ -88,10 +90,8 @@ def test_every_start_is_the_brute_force_one(
 
 
 @pytest.mark.parametrize(("order", "backfill"), SCHEDULERS)
-def test_every_start_is_the_brute_force_one_on_1300_crowded_machines(
-    order: Order, backfill: Backfill
-) -> None:
-    for seed in range(1300):
+def test_every_start_is_the_brute_force_one_on_500_crowded_machines(order: Order, backfill: Backfill) -> None:
+    for seed in range(500):
         random = Random(seed)
         node_count = random.randint(2, 8)
         asks = []
