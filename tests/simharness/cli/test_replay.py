@@ -109,21 +109,21 @@ def test_several_policies_and_seeds_are_compared(makeway: Makeway) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "urgent"),
+    ("options", "urgent", "policies"),
     [
-        ([], 20),
-        (["--urgent", "0.1"], 38),
-        (["--urgent", "0"], 0),
-        (["--workload", "W1"], 23),
-        (["--workload", "W5"], 23),
-        (["--class", "urgent:user=2"], 54),
-        (["--class", "urgent:user=beamline"], 20),
+        ([], 20, ["n-spaa", "cup-spaa", "eviction", "least-price", "wcjs"]),
+        (["--urgent", "0.1"], 38, ["n-spaa", "eviction"]),
+        (["--urgent", "0"], 0, ["least-price", "wcjs"]),
+        (["--workload", "W1"], 23, ["n-spaa", "cup-spaa"]),
+        (["--workload", "W5"], 23, ["cup-spaa", "eviction"]),
+        (["--class", "urgent:user=2"], 54, ["n-spaa", "eviction"]),
+        (["--class", "urgent:user=beamline"], 20, ["n-spaa", "eviction"]),
     ],
 )
 def test_options_say_which_jobs_of_the_sample_are_urgent(
-    makeway: Makeway, options: list[str], urgent: int
+    makeway: Makeway, options: list[str], urgent: int, policies: list[str]
 ) -> None:
-    policies = ["n-spaa", "cup-spaa", "eviction", "least-price", "wcjs"]
+    """Whichever policies replay them: all of them once, and two under each of the options."""
     chosen = [part for name in policies for part in ("--policy", name)]
     out, _ = makeway("replay", "sample", *chosen, *options, "--json", "-")
     replays = json.loads(out)["replays"]
@@ -254,14 +254,14 @@ def test_damaged_lines_may_be_skipped_and_are_counted(makeway: Makeway, tmp_path
 
 
 def test_limits_of_the_site_hold_if_they_are_asked_for(makeway: Makeway, tmp_path: Path) -> None:
-    """A job that runs for ten days on 100 nodes: its loss is beyond the daemon's ceiling, 3% of a day."""
+    """A job that runs for a day on 100 nodes: its loss is beyond the daemon's ceiling, 3% of that."""
     path = tmp_path / "long.swf"
     job = "{0} {1} 0 {2} {3} -1 -1 {3} {2} -1 1 {0} 1 -1 {0} -1 -1 -1"
     lines = [
         "; MaxNodes: 100",
         "; MaxProcs: 100",
-        job.format(1, 0, 864_000, 100),
-        job.format(2, 432_000, 60, 50),
+        job.format(1, 0, 86_400, 100),
+        job.format(2, 43_200, 60, 50),
     ]
     path.write_text("\n".join(lines) + "\n")
     options = ("replay", path, "--class", "urgent:queue=2", "--policy", "eviction", "--json", "-")
