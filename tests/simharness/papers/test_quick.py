@@ -17,7 +17,8 @@ HOLD = {
 
 LESS: dict[str, list[str]] = {
     "p3": ["--first", "250"],
-    "p4": ["--work", "0.25", "--days", "1"],
+    "p4": ["--work", "0.1", "--days", "1"],
+    "p5": ["--days", "7"],
 }
 """Options with which a paper takes less time: its claims hold on fewer jobs and days, and with less effort,
 already.
