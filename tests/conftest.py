@@ -14,7 +14,10 @@ from makeway.daemon.operation.validation import validate
 from tests.paths import SHARED
 from tests.waiting import limit_s
 
-_LONGEST = ("test_quick.py", "test_crash.py")
+_LONGEST = (
+    *("test_quick.py", "test_crash.py", "test_kills_that_wait.py", "test_shared_replay.py"),
+    *("test_safety.py", "test_safety_shared.py", "test_laws.py"),
+)
 """The files whose tests take longest."""
 
 
