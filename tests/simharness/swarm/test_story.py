@@ -50,7 +50,7 @@ def test_what_may_be_drawn_can_be_chosen() -> None:
 
 
 def test_a_story_ends_alike_each_time() -> None:
-    story = draw(21)
+    story = draw(11)
     assert story.troubles
     assert tell_validated(story) == tell_validated(story)
 
