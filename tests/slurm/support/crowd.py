@@ -41,7 +41,7 @@ def crowd_spec(root: str | None) -> DevSpec:
 def fill(cluster: DevCluster) -> None:
     """Jobs on every node, which may be asked to leave."""
     for _ in range(RUNNING):
-        cluster.submit(SLEEP, f"--nodes={NODES // RUNNING}", "--account=saving", *WHOLE)
+        cluster.submit(SLEEP, f"--nodes={len(cluster.spec.nodes) // RUNNING}", "--account=saving", *WHOLE)
 
 
 @dataclass
