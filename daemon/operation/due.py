@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 from makeway.daemon.operation.changed.ended_job import counts_as_gone_s
+from makeway.daemon.operation.changed.hold_end import outgrows_hold_s
 from makeway.daemon.operation.fitness import hold_seen_s, may_take, over_since_s, saved_since
 from makeway.daemon.operation.handover import LOOK_AGAIN_S, next_look_s
 from makeway.daemon.operation.observation import Timeouts
@@ -194,7 +195,7 @@ class NextCycle:
         self._checkpoint_look_s = min((at_s for at_s in looks_s if at_s is not None), default=None)
         self._unsent = unsent
         instants = [again_s, *(next_look_s(operation, cluster, timeouts) for operation in operations)]
-        instants += (counts_as_gone_s(operation, cluster) for operation in operations)
+        instants += (at_s(one, cluster) for one in operations for at_s in (counts_as_gone_s, outgrows_hold_s))
         self._again_s = min((at_s for at_s in instants if at_s and at_s > cluster.now_s), default=None)
 
     def checkpoint_look_s(self, now_s: float) -> float | None:

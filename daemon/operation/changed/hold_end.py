@@ -10,7 +10,7 @@ from typing import Final
 
 from makeway.policies.common.departures import OVERDUE_S
 from makeway.policies.common.holds import site_begins_s
-from makeway.policies.model import Cluster, Job, JobState, Operation, OperationKind, Reserve, Task
+from makeway.policies.model import Cluster, Job, JobState, Operation, OperationKind, Phase, Reserve, Task
 
 MAKES_WAY: Final = frozenset({OperationKind.MAKE_WAY, OperationKind.MAKE_WAY_SHARED})
 """The operations whose hold was decided on for an urgent job that is here."""
@@ -22,6 +22,9 @@ LAST_S: Final = 600.0
 seconds before its end time: longer than the daemon needs to start again."""
 SPARE_S: Final = 60.0
 """How much longer than it needs to be a hold is made, in seconds: clusters may count in minutes."""
+RESUMED_S: Final = 60.0
+"""How often a job that is suspended is looked at near the end of its hold, in seconds: only while it runs can
+it be freed."""
 
 
 def ends_too_soon(operation: Operation, job: Job, cluster: Cluster) -> bool:
@@ -48,14 +51,44 @@ def outgrows_hold(operation: Operation, job: Job, cluster: Cluster) -> bool:
     than it seemed to be allowed to: Slurm does not count the time for which a job was suspended. Nodes that
     a lender gave can go back to it only from the hold.
     """
-    end_s = next((one.end_s for one in cluster.reservations if one.name == operation.reservation), None)
+    end_s = _end_s(operation, cluster)
     if end_s is None or job.start_s is None or job.state is not JobState.RUNNING:
         return False
-    limit_s = job.start_s + min(job.walltime_s, LONGEST_S)
-    latest_s, soon_over = limit_s + job.overtime_s, cluster.now_s >= end_s - LAST_S
-    late = cluster.now_s >= latest_s + min(OVERDUE_S, (end_s - latest_s) / 2)
-    outlives = end_s < limit_s or (soon_over and (late or latest_s > end_s))
+    outlives = end_s < _limit_s(job, job.start_s) or cluster.now_s >= _freed_s(job, job.start_s, end_s)
     return outlives or len(job.nodes) < len(operation.nodes)
+
+
+def outgrows_hold_s(operation: Operation, cluster: Cluster) -> float | None:
+    """When to look whether an urgent job that still runs in its hold has to run on without it. None: never.
+
+    No event announces that a job runs on after its time limit. Nor does one announce that a suspended job is
+    resumed: near the end of its hold it is looked at again and again.
+    """
+    job, end_s = cluster.jobs_by_id().get(operation.for_job_id), _end_s(operation, cluster)
+    if job is None or job.start_s is None or end_s is None or operation.phase is not Phase.LENT:
+        return None
+    if job.state is JobState.RUNNING:
+        return _freed_s(job, job.start_s, end_s)
+    if job.state is JobState.SUSPENDED:
+        return max(_freed_s(job, job.start_s, end_s), cluster.now_s + RESUMED_S)
+    return None
+
+
+def _end_s(operation: Operation, cluster: Cluster) -> float | None:
+    """When the hold of an operation ends. None: it has none."""
+    return next((one.end_s for one in cluster.reservations if one.name == operation.reservation), None)
+
+
+def _limit_s(job: Job, start_s: float) -> float:
+    return start_s + min(job.walltime_s, LONGEST_S)
+
+
+def _freed_s(job: Job, start_s: float, end_s: float) -> float:
+    """From when on a job that still runs is better off without its hold, which ends at `end_s`."""
+    latest_s = _limit_s(job, start_s) + job.overtime_s
+    if latest_s > end_s:
+        return end_s - LAST_S
+    return max(end_s - LAST_S, latest_s + min(OVERDUE_S, (end_s - latest_s) / 2))
 
 
 def lengthened(hold: Task, operation: Operation, job: Job, cluster: Cluster, settle_s: float) -> Task | None:
