@@ -24,7 +24,7 @@ from makeway.daemon.config.mode import Mode
 from makeway.daemon.config.schema import HookSettings, MetricsSettings
 from makeway.daemon.errors import UserError
 from makeway.daemon.inspect.setting_names import setting_names
-from makeway.daemon.journal.file_guard import daemon_with, journal_owner
+from makeway.daemon.journal.file_guard import daemon_with, is_read_only, journal_owner
 from makeway.daemon.leader.standing import Role
 from makeway.policies.contract import Policy
 from makeway.policies.model import Cluster, JobKind, Limits, NodeState
@@ -209,7 +209,7 @@ def check_room(journal: Path) -> Iterator[Check]:
         disk = os.statvfs(journal.parent)
     except OSError:
         return  # see `check_journal`
-    if disk.f_flag & os.ST_RDONLY:
+    if is_read_only(journal.parent):
         yield problem("journal", f"{printable(str(journal))}: its file system is read-only: see `dmesg`")
         return
     left = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize

@@ -19,6 +19,7 @@ from makeway.daemon.journal.errors import (
 )
 from makeway.daemon.journal.file_guard import (
     FileState,
+    is_read_only,
     make_private,
     move_aside,
     open_private,
@@ -272,14 +273,7 @@ def _is_at_rest(path: Path) -> bool:
     """Whether a database is on a read-only file system and has no log of writes next to it. SQLite can then
     read it without creating any files.
     """
-    return _is_unwritable(path) and not _log_of_writes(path)
-
-
-def _is_unwritable(path: Path) -> bool:
-    try:
-        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False
+    return is_read_only(path) and not _log_of_writes(path)
 
 
 def _log_of_writes(path: Path) -> Path | None:
@@ -298,7 +292,7 @@ def _not_opened(path: Path | None, error: sqlite3.Error, *, read_only: bool) -> 
             path.open("rb").close()
         except OSError as cause:  # SQLite says the same of all of them
             return JournalError(f"{where}: {cause.strerror or cause}")
-        if _is_unwritable(path) and (log := _log_of_writes(path)) is not None:
+        if is_read_only(path) and (log := _log_of_writes(path)) is not None:
             return JournalError(f"{where} on a read-only file system: copy it and {log} to another folder")
     found = sqlite_failure(where, error)
     return JournalError(str(found)) if read_only else found

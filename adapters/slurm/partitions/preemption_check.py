@@ -55,6 +55,8 @@ def check_spared(survey: Survey, classes: Sequence[JobClass], names: SettingName
     """Whether makeway may take jobs from partitions that the site protects from Slurm's own preemption.
 
     Where QOS preempt each other, Slurm does not look at the mode of a partition (tried on 22.05 and 24.11).
+    A QOS protects none: sacctmgr accepts `PreemptMode=OFF` for it, prints it as `cluster`, and Slurm preempts
+    its jobs as its configuration says (22.05, 24.11 and 26.05 as tried).
     """
     spares_all = survey.spared == frozenset(survey.tiers)
     if spares_all or survey.settings.get("PreemptType", "(null)") != _BY_PARTITION:
