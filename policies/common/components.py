@@ -54,12 +54,17 @@ def serve_each(
     serve: Serve,
     refuse: Refuse,
     together: _Together = lambda commitments, components, found: None,
+    *,
+    by_deadline: bool = False,
 ) -> list[Proposal]:
     """The proposals for urgent jobs that are served in this order, the components of one job together.
 
     One that could be on time may find no room because an earlier one, which may have other nodes than it, has
     got some that would serve it. Then those without room come first in a second try. It counts if it makes
     room for more jobs, and for all that had room before.
+
+    `by_deadline`: the same holds if the earlier one has a later deadline, and came first because it has an
+    operation. It keeps its room if both cannot have some: jobs may have been asked to leave for it.
     """
     groups = by_whole_job(urgents)
 
@@ -68,7 +73,7 @@ def serve_each(
         return [serve_together(group, commitments, serve, refuse, together) for group in groups]
 
     found = in_turn(groups)
-    lacking = _lacking(groups, found, cluster)
+    lacking = _lacking(groups, found, cluster, by_deadline=by_deadline)
     if lacking:
         last = [group for group in groups if all(group is not one for one in lacking)]
         again = in_turn([*lacking, *last])
@@ -87,19 +92,23 @@ def _has_room(proposal: Proposal) -> bool:
 
 
 def _lacking(
-    groups: list[tuple[UrgentJob, ...]], found: list[list[Proposal]], cluster: Cluster
+    groups: list[tuple[UrgentJob, ...]], found: list[list[Proposal]], cluster: Cluster, *, by_deadline: bool
 ) -> list[tuple[UrgentJob, ...]]:
     """Those without room that could be on time, and would be served by nodes of an earlier one that may have
-    others.
+    others; or `by_deadline`, of one with an operation and a later deadline.
     """
     sets, taken = cluster.node_sets(), dict[frozenset[str] | None, int]()
+    under_way: list[tuple[float, int]] = []
 
     def is_passed(urgent: UrgentJob, given: Proposal) -> bool:
-        if _has_room(given) or given.again_s is not None or cluster.now_s > given.rationale.deadline_s:
+        deadline_s = given.rationale.deadline_s
+        if _has_room(given) or given.again_s is not None or cluster.now_s > deadline_s:
             return False
         able = urgent.job.eligible_nodes
         wanted = sets.up if able is None else sets.of(able)
-        return any(nodes & wanted for other, nodes in taken.items() if other != able)
+        return any(nodes & wanted for other, nodes in taken.items() if other != able) or any(
+            nodes & wanted for other_s, nodes in under_way if other_s > deadline_s
+        )
 
     lacking: list[tuple[UrgentJob, ...]] = []
     for group, proposals in zip(groups, found, strict=True):
@@ -108,8 +117,11 @@ def _lacking(
         for urgent, given in zip(group, proposals, strict=True):
             for action in given.actions:
                 if isinstance(action, Reserve):
-                    able = urgent.job.eligible_nodes
-                    taken[able] = taken.get(able, 0) | sets.of(action.nodes)
+                    able, nodes = urgent.job.eligible_nodes, sets.of(action.nodes)
+                    taken[able] = taken.get(able, 0) | nodes
+                    if by_deadline and urgent.operation is not None:
+                        added = nodes & ~sets.of(urgent.operation.nodes)
+                        under_way.append((given.rationale.deadline_s, added))
     return lacking
 
 

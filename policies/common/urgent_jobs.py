@@ -160,6 +160,9 @@ def urgency(urgent: UrgentJob, start_within_s: float, *, vital: bool = False) ->
     """Sorts the urgent jobs of one decision: those for which jobs are leaving already come first, then the
     vital ones, then the earliest deadline, then the first submission.
 
+    If those came later for which jobs are leaving, what these jobs lose could be in vain. They may take room
+    of one with an earlier deadline only if both cannot have some (`serve_each`).
+
     Args:
         urgent: the job.
         start_within_s: how long after a job became eligible its start is on time, if it declares no limit.

@@ -11,8 +11,8 @@ from makeway.policies.hybrid.arrival import HybridConfig
 from makeway.policies.hybrid.policy import N_PAA
 from makeway.policies.least_price.policy import LEAST_PRICE
 from makeway.policies.least_price.settings import LeastPriceConfig
-from makeway.policies.model import Cluster, Decision, Job, Reserve, Task
-from tests.builders import cluster, running, urgent
+from makeway.policies.model import Cluster, Decision, Job, NodeState, Progress, Reservation, Reserve, Task
+from tests.builders import cluster, held, running, urgent
 from tests.policies.arriving import victims
 from tests.policies.common.operations import operation
 
@@ -122,3 +122,39 @@ def test_no_job_loses_its_room_in_the_second_try() -> None:
     protected = tuple(replace(job, preemptible=False) for job in batch("n2"))
     view = cluster(2, *protected, waiting("u1", 2.0), waiting("u2", 1.0, "n1"), now_s=NOW_S)
     assert holds(by_eviction(view)) == {"u1": ("n1",)}
+
+
+def with_a_lost_node(*, protected: bool = False) -> Cluster:
+    """A job has left for `u1`, whose node is down since. `u2` has an earlier deadline, and runs too long to
+    have `n2`, which the site needs later. `n3` is free.
+    """
+    under_way = replace(
+        operation("u1", "n1", "b", progress=Progress.ACCEPTED), deadline_s=NOW_S + 900.0, give_up_s=1e5
+    )
+    stays = tuple(replace(job, preemptible=not protected) for job in batch("n2"))
+    site = Reservation(name="site", nodes=("n2",), start_s=NOW_S + 9000.0, end_s=1e6)
+    view = cluster(
+        3,
+        *stays,
+        waiting("u1", 2.0, reservation="mw_u1", start_within_s=902.0),
+        waiting("u2", 1.0, walltime_s=36_000.0),
+        now_s=NOW_S,
+        operations=(under_way,),
+        reservations=(held("u1", ("n1",)), site),
+    )
+    return replace(view, nodes=(replace(view.nodes[0], state=NodeState.DOWN), *view.nodes[1:]))
+
+
+@pytest.mark.parametrize("decided", [by_eviction, by_price])
+def test_a_job_under_way_leaves_the_free_node_to_an_earlier_deadline_if_it_has_room_elsewhere(
+    decided: Any,
+) -> None:
+    decision = decided(with_a_lost_node())
+    assert holds(decision) == {"u2": ("n3",), "u1": ("n2",)}
+    assert [job_id for job_id, _ in victims(decision)] == ["bn2"]
+
+
+@pytest.mark.parametrize("decided", [by_eviction, by_price])
+def test_a_job_under_way_keeps_its_room_if_there_is_none_elsewhere(decided: Any) -> None:
+    """What has left for it would have left in vain."""
+    assert holds(decided(with_a_lost_node(protected=True))) == {"u1": ("n3",)}
