@@ -34,6 +34,8 @@ class Connection:
     """How many of those seconds pass in a real one."""
     clock_ahead_s: Callable[[], float] | None = None
     """By how much the system clock is ahead of `now`, because it was set. None: `now` is no such clock."""
+    follow_clock: Callable[[], None] | None = None
+    """Makes `now` agree with the system clock at once. None: `now` is no such clock."""
     entitlements: EntitlementReader | None = None
     """Who could submit urgent jobs. None: the adapter cannot say, and no announcement is taken."""
     adopt: "Callable[[AdapterSection], bool] | None" = None

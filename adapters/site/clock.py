@@ -46,6 +46,11 @@ class SteadyClock:
             self._steady_s = steady_s
             return self._now_s
 
+    def follow(self) -> None:
+        """Be the system clock's time from now on. It may step: nothing that is measured may be under way."""
+        with self._lock:
+            self._steady_s, self._now_s = self._steady(), self._system()
+
     def ahead_s(self) -> float:
         """By how much the system clock is ahead of this one; negative: behind."""
         now_s = self()

@@ -29,6 +29,7 @@ def _open(section: SlurmAdapterSettings) -> Connection:
         adapter=adapter,
         now=clock,
         clock_ahead_s=clock.ahead_s,
+        follow_clock=clock.follow,
         entitlements=entitlements,
         adopt=adopt,
     )

@@ -54,7 +54,7 @@ def next_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> int 
 def all_due(operation: Operation, cluster: Cluster, timeouts: Timeouts) -> Iterator[int]:
     """The indices of all tasks that may be issued now, in their order. After an answer others may be due."""
     places = planned_places(operation)
-    if not places or operation.observe or _rests(operation):
+    if not places or operation.observe or rests(operation):
         return
     if next_look_s(operation, cluster, timeouts) is not None:
         return
@@ -73,7 +73,7 @@ def wakeup_s(operation: Operation, now_s: float, timeouts: Timeouts) -> float | 
     """The next instant at which time alone makes something due. None: only a change of the cluster does."""
     if operation.observe:
         return operation.give_up_s if operation.give_up_s > now_s else None
-    if _rests(operation):
+    if rests(operation):
         return None
     instants = [operation.give_up_s] if operation.phase is Phase.MAKING_ROOM else []
     refused_s = hold_refused_s(operation)
@@ -240,7 +240,7 @@ def hold_refused_s(operation: Operation) -> float | None:
 
 
 @memoise_each
-def _rests(operation: Operation) -> bool:
+def rests(operation: Operation) -> bool:
     """Whether nothing is to be done but wait for the end of the job."""
     if operation.phase is Phase.LENT:
         return all(task.progress in ENDED or _sleeps(operation, task) for task in operation.tasks)

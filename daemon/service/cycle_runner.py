@@ -29,6 +29,7 @@ from makeway.daemon.journal.errors import JournalError, JournalReplaced
 from makeway.daemon.journal.store import Journal
 from makeway.daemon.leader.standing import Standing
 from makeway.daemon.operation.announcements import NoticeLimits
+from makeway.daemon.operation.due import rests
 from makeway.daemon.service import logs
 from makeway.daemon.service.hooks import Hooks
 from makeway.daemon.service.metrics import Metrics
@@ -88,15 +89,7 @@ class CycleRunner:
         self._log = log
         self._reload_wanted = threading.Event()
         self._restore_wanted = threading.Event()
-        self._reconciler = Reconciler(
-            connection.adapter,
-            journal,
-            config.policy,
-            config.policy_config,
-            _loop_settings(config.settings),
-            now=connection.now,
-            permission=permission,
-        )
+        self._reconciler = self._new_reconciler()
         self._status = ServiceStatus(
             version=version("makeway"),
             pid=getpid(),
@@ -151,6 +144,7 @@ class CycleRunner:
             if restoring:
                 self._configure(self._config, self._config.settings)
             report = self._reconciler.reconcile()
+            stepped = self._watch_clock()
             breaker_open = self._breaker_open()
             due_in_s = self._due_in_s()
         except JournalReplaced as error:
@@ -158,7 +152,6 @@ class CycleRunner:
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends this cycle only
             return self._crashed(error, time.monotonic() - began_s)
         cycle_s = time.monotonic() - began_s
-        self._watch_clock()
         self._metrics.observe_cycle(report, cycle_s)
         self._hooks.add(report, self._config.policy.name)
         self._metrics.set_breaker(breaker_open)
@@ -184,7 +177,7 @@ class CycleRunner:
                 planning_failure=report.planning_failure if seen else last.planning_failure,
             )
         )
-        return CycleResult(failures=failures, again=report.again, due_in_s=due_in_s)
+        return CycleResult(failures=failures, again=report.again or stepped, due_in_s=due_in_s)
 
     def prune_journal(self) -> None:
         """Remove journal entries that are older than `journal_keep_days`, a part of them at a time. Raises
@@ -264,17 +257,41 @@ class CycleRunner:
         lease_due_s = None if leadership is None else leadership.due_in_s()
         return min([*waits_s, *([] if lease_due_s is None else [lease_due_s])], default=None)
 
-    def _watch_clock(self) -> None:
-        """Report once that the system clock was set: times of jobs and waits are then compared with an older
-        one.
+    def _watch_clock(self) -> bool:
+        """Follow a system clock that was set. Returns whether the time of the cycles has stepped.
+
+        It steps if no operation waits for anything but the end of its job. Else it follows slowly, so that no
+        grace is over too soon, and that is reported once. Meanwhile new urgent jobs may seem late.
         """
         ahead_s = self._connection.clock_ahead_s() if self._connection.clock_ahead_s is not None else 0.0
-        apart = abs(ahead_s) > CLOCK_STEP_S
-        if apart and not self._clock_apart:
+        apart, follow = abs(ahead_s) > CLOCK_STEP_S, self._connection.follow_clock
+        if steps := apart and follow is not None and not self._measures():
+            follow()
+            # What it remembers has the times of the old clock.
+            self._reconciler = self._new_reconciler()
+            self._log.warning("the system clock was set; makeway follows it", ahead_s=round(ahead_s, 1))
+        elif apart and not self._clock_apart:
             self._log.warning(
                 "the system clock was set; makeway follows it slowly", ahead_s=round(ahead_s, 1)
             )
-        self._clock_apart = apart
+        self._clock_apart = apart and not steps
+        return steps
+
+    def _measures(self) -> bool:
+        """Whether an operation waits for something by the time of the cycles."""
+        return not all(one.observe or rests(one) for one in self._journal.open_operations())
+
+    def _new_reconciler(self) -> Reconciler:
+        config, connection = self._config, self._connection
+        return Reconciler(
+            connection.adapter,
+            self._journal,
+            config.policy,
+            config.policy_config,
+            _loop_settings(config.settings),
+            now=connection.now,
+            permission=self._permission,
+        )
 
     def _reload(self) -> None:
         """Read the configuration again. One that cannot be used changes nothing and is reported."""

@@ -58,6 +58,17 @@ def test_it_follows_a_clock_that_was_set_and_never_goes_back(step_s: float) -> N
     assert now_s == pytest.approx(clocks.system_s, abs=1e-6)
 
 
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0])
+def test_it_follows_at_once_if_it_is_told_to(step_s: float) -> None:
+    clocks = Clocks()
+    clock = clocks.clock()
+    clocks.passes(10.0)
+    clocks.system_s += step_s
+    clock.follow()
+    clocks.passes(10.0)
+    assert clock() == pytest.approx(clocks.system_s, abs=1e-6)
+
+
 def test_a_suspended_machine_has_slept_as_long_as_it_has() -> None:
     clocks = Clocks()
     clock = clocks.clock()

@@ -44,6 +44,7 @@ class Site:
         self.journal = folder / "j.sqlite"
         self.adapter = FakeAdapter(cluster(4))
         self.clock_ahead_s = 0.0
+        """By how much the system clock is ahead; 0 once it was followed."""
         self.entitlements: EntitlementReader | None = ClassEntitlements((URGENT,))
         self.adopt: Callable[[AdapterSection], bool] | None = None
         self.inbox: SimpleQueue[SignalMessage] = SimpleQueue()
@@ -61,10 +62,14 @@ class Site:
                 adapter=self.adapter,
                 now=lambda: 1000.0,
                 clock_ahead_s=lambda: self.clock_ahead_s,
+                follow_clock=self._follow,
                 entitlements=self.entitlements,
                 adopt=self.adopt,
             )
         }
+
+    def _follow(self) -> None:
+        self.clock_ahead_s = 0.0
 
     @contextmanager
     def up(self, *, watchdog_s: float | None = None, ends_with: int = 0) -> Generator[None]:

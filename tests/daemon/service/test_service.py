@@ -26,7 +26,7 @@ from makeway.daemon.service.ticker import Ticker
 from makeway.policies.model import CheckpointSpec, Cluster, Decision, JobKind
 from tests.builders import cluster, node_names, running, urgent
 from tests.daemon.service.site import IDLE, SELDOM, Site, busy, entries
-from tests.fakes import FakeAdapter
+from tests.fakes import FakeAdapter, LeasedAdapter
 from tests.waiting import await_that, limit_s
 
 
@@ -63,16 +63,6 @@ def test_a_journal_that_is_deleted_is_put_back_and_nothing_is_sent(
         assert operation.for_job_id == "u"
     problems = [entry.get("problem", "") for entry in entries(capsys)]
     assert any("it was deleted while the daemon was running" in problem for problem in problems)
-
-
-def test_a_system_clock_that_was_set_is_reported_once(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    with site.up():
-        site.listener.wait_for("STATUS=")
-        site.clock_ahead_s = 3600.04
-        for _ in range(3):
-            site.cycle()
-    found = [entry["ahead_s"] for entry in entries(capsys) if "clock was set" in entry["event"]]
-    assert found == [3600.0]
 
 
 @pytest.mark.parametrize(
@@ -376,3 +366,16 @@ def test_what_cannot_be_opened_leaves_nothing_open(site: Site) -> None:
         Service(load(site.config), Notifier(), SimpleQueue()).run(site.factories)
     assert site.adapter.calls == [("close", "")] * 2
     Journal(site.journal).close()
+
+
+def test_the_adapter_asks_the_lease_before_each_command(site: Site) -> None:
+    adapter = LeasedAdapter(cluster(4))
+    site.adapter = adapter
+    site.write(f"mode: act\n{SELDOM}")
+    with site.up():
+        site.listener.wait_for("STATUS=")
+        assert adapter.may_send is not None
+        assert adapter.may_send()
+        site.ask(command="handover")
+        assert "waits for the lease" in site.listener.wait_for("STATUS=")
+        assert not adapter.may_send()
