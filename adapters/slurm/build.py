@@ -29,6 +29,8 @@ LONGEST_HOLD_S = 360 * 86_400.0
 """No hold lasts longer, for one of a year would not be makeway's (`holds.made_as_hold`)."""
 RESERVATION_LIMIT = 255
 """The longest name of a reservation: slurmctld takes any, the accounting database no longer one."""
+LONGEST_LIMIT_S = 365 * 86_400.0
+"""Squeue shows no longer time limit than a year."""
 EXPANDER_NAME = "mw_expand"
 """The job name of an allocation that is about to be merged into a job."""
 

@@ -122,9 +122,8 @@ class SlurmCommands:
         """Raise the running job's time limit to `walltime_s` if it is less, and signal its batch shell, steps
         or both.
         """
-        job_id, walltime_s = action.job_id, action.walltime_s
-        job = self._client.running(job_id, action.run)
-        self._taken.note(job, action, build.minutes(walltime_s) if _is_longer(walltime_s, job) else None)
+        job = self._client.running(action.job_id, action.run)
+        self._taken.note(job, action, _raised_min(action.walltime_s, job))
         self._tell(action)
         self._signals.send(action)
 
@@ -145,9 +144,9 @@ class SlurmCommands:
 
         Slurm refuses what is no part of the job's nodes, and to take the batch host away.
         """
-        job_id, keep_nodes, walltime_s = action.job_id, action.keep_nodes, action.walltime_s
+        job_id, keep_nodes = action.job_id, action.keep_nodes
         job = self._client.running(job_id, action.run)
-        limit_min = build.minutes(walltime_s) if _is_longer(walltime_s, job) else None
+        limit_min = _raised_min(action.walltime_s, job)
         if set(keep_nodes) != set(job.nodes):
             if job.exclusive and self._client.known().release < build.RESIZES_CLEANLY:
                 raise Rejected(
@@ -387,9 +386,10 @@ class SlurmCommands:
         return None
 
 
-def _is_longer(walltime_s: float, job: RawJob) -> bool:
-    """Whether the job's time limit is less. A job without a limit keeps none."""
-    return job.limit_s is not None and walltime_s > job.limit_s
+def _raised_min(walltime_s: float, job: RawJob) -> int | None:
+    """The higher time limit of a job in minutes, a year at most. None: it keeps its own, or has none."""
+    raised_s = min(walltime_s, build.LONGEST_LIMIT_S)
+    return None if job.limit_s is None or raised_s <= job.limit_s else build.minutes(raised_s)
 
 
 def _check_not_held(job: RawJob) -> None:

@@ -208,7 +208,8 @@ def exact_release(version: str) -> tuple[int, int, int]:
 @lru_cache(maxsize=1 << 12)
 def duration_s(text: str) -> float | None:
     """Seconds of `[days-][[hours:]minutes:]seconds`. None: no limit. Raises ValueError for anything else."""
-    if text in {"UNLIMITED", "INFINITE", "NOT_SET", "Partition_Limit"}:
+    # squeue shows a limit of more than 365 days as invalid (22.05, 24.11 and 26.05).
+    if text in {"UNLIMITED", "INFINITE", "NOT_SET", "Partition_Limit", "INVALID"}:
         return None
     found = _TIME.fullmatch(text)
     if found is None:

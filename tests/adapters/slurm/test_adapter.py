@@ -233,8 +233,10 @@ def test_a_command_that_succeeds_may_warn() -> None:
     assert slurm.acts == [build.requeue("17")]
 
 
-def test_a_job_without_a_time_limit_keeps_none() -> None:
-    slurm = FakeSlurm(RUNNING | {"TimeLimit": "UNLIMITED"})
+@pytest.mark.parametrize("shown", ["UNLIMITED", "INVALID"])
+def test_a_job_without_a_time_limit_keeps_none(shown: str) -> None:
+    """Nor does one get another limit that has more than a year: squeue does not show it."""
+    slurm = FakeSlurm(RUNNING | {"TimeLimit": shown})
     adapter = adapter_of(slurm)
     (job,) = adapter.snapshot().jobs
     longer_s = job.walltime_s + 300.0
@@ -252,6 +254,15 @@ def test_a_time_limit_rises_before_the_signal_and_never_falls() -> None:
     assert slurm.acts == [build.signal_batch("17", "USR1")]
     adapter.apply(acts.checkpoint("17", signal="USR2", walltime_s=3661))
     assert slurm.acts[1:] == [build.resize("17", None, 62), build.signal_batch("17", "USR2")]
+
+
+@pytest.mark.parametrize(("shown", "raised_min"), [("364-23:00:00", 365 * 1440), ("365-00:00:00", None)])
+def test_a_time_limit_rises_to_a_year_at_most(shown: str, raised_min: int | None) -> None:
+    """Slurm gives a job without a limit one of 365 days; if it had more, squeue would not show it."""
+    slurm = FakeSlurm(RUNNING | {"TimeLimit": shown})
+    adapter_of(slurm).apply(acts.checkpoint("17", signal="USR1", walltime_s=366 * 86_400.0))
+    raised = [] if raised_min is None else [build.resize("17", None, raised_min)]
+    assert slurm.acts == [*raised, build.signal_batch("17", "USR1")]
 
 
 def test_the_signal_goes_where_it_is_to_go() -> None:
