@@ -265,7 +265,9 @@ class CycleRunner:
         """
         ahead_s = self._connection.clock_ahead_s() if self._connection.clock_ahead_s is not None else 0.0
         apart, follow = abs(ahead_s) > CLOCK_STEP_S, self._connection.follow_clock
-        if steps := apart and follow is not None and not self._measures():
+        steps = False
+        if apart and follow is not None and not self._measures():
+            steps = True
             follow()
             # What it remembers has the times of the old clock.
             self._reconciler = self._new_reconciler()
