@@ -24,6 +24,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("n-paa", {"victims": "exact"}),
     ("n-spaa", {}),
 ]
+SEEDS = (*range(25), 51, 1256)
+"""With the last two a mistake showed: what was worked out with other checkpoints ahead was remembered."""
 _Result = TypeVar("_Result")
 
 
@@ -91,7 +93,7 @@ def test_decisions_are_those_that_remember_nothing(
 ) -> None:
     policy, leaving = find(name), 0
     config = policy.config_type(**settings)
-    for seed in range(25):
+    for seed in SEEDS:
         view = several(Random(seed), parts=parts)
         decision = policy.decision(view, config)
         leaving += sum(isinstance(action, Requeue) for action in decision.actions)
