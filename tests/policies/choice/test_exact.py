@@ -27,7 +27,7 @@ from tests.policies.choice.instances import (
 SEEDS = st.integers(min_value=0, max_value=1 << 40)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(10))
 def test_it_loses_what_the_enumerator_loses(block: int) -> None:
     proofs = [compare(random_instance(seed)) for seed in range(500 * block, 500 * (block + 1))]
     assert set(proofs) == {None, ChoiceProof.BOUNDS, ChoiceProof.SOLVER}
@@ -106,13 +106,13 @@ def test_the_order_of_what_is_given_does_not_matter(seed: int) -> None:
 
 
 def test_most_ties_are_broken_as_the_enumerator_breaks_them() -> None:
-    pairs = [(choose(asked), enumerate_choice(asked)) for asked in map(random_instance, range(400))]
+    pairs = [(choose(asked), enumerate_choice(asked)) for asked in map(random_instance, range(1000))]
     worse = [
         choice
         for choice, expected in pairs
         if choice is not None and expected is not None and price(choice) > price(expected)
     ]
-    assert len(worse) <= 4
+    assert len(worse) <= 10
 
 
 def test_one_node_is_always_proven() -> None:
@@ -123,7 +123,7 @@ def test_one_node_is_always_proven() -> None:
 
 def test_an_effort_that_ends_gives_a_bound() -> None:
     unproven = 0
-    for asked in map(random_instance, range(400)):
+    for asked in map(random_instance, range(1000)):
         proven, ended = choose(asked), choose(asked, time_limit_s=0.0)
         if proven is None or ended is None:
             assert proven is ended

@@ -22,7 +22,7 @@ RESOURCES = ("cpu", "mem", "gres/gpu", "gres/shard")
 """The first is the load of a node."""
 BACKFILLS: tuple[BackfillName, ...] = ("none", "easy", "conservative")
 SCHEDULERS = [(order, backfill) for order in Order for backfill in BACKFILLS]
-WORKLOADS = 2000
+WORKLOADS = 5000
 
 
 def random_workload(random: Random) -> tuple[Site, list[SharedAsk]]:
@@ -86,7 +86,7 @@ def simulated(
 
 
 @pytest.mark.parametrize(("order", "backfill"), SCHEDULERS)
-def test_every_start_is_the_brute_force_one_on_2000_workloads(order: Order, backfill: BackfillName) -> None:
+def test_every_start_is_the_brute_force_one_on_5000_workloads(order: Order, backfill: BackfillName) -> None:
     for seed in range(SCHEDULERS.index((order, backfill)), WORKLOADS, len(SCHEDULERS)):
         site, asks = random_workload(Random(seed))
         expected = shared_start_times(site, asks, order=order.value, backfill=backfill)
