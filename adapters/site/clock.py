@@ -1,4 +1,4 @@
-"""The time of a live cluster: that of the system clock, without its steps."""
+"""The time of a live cluster: that of the system clock, without its steps until they do no harm."""
 
 import threading
 import time
@@ -15,7 +15,8 @@ def since_boot_s() -> float:
 
 
 class SteadyClock:
-    """The time since 1970, which never steps: `clock()` gives seconds. Safe to call from several threads.
+    """The time since 1970, which steps by `follow` alone: `clock()` gives seconds. Safe to call from several
+    threads.
 
     A wait that is measured with it lasts as long as it should, within a tenth, even if the system clock is
     set meanwhile: no grace is over because a clock was put right. From a clock that was set it differs at

@@ -30,7 +30,7 @@ LONGEST_HOLD_S = 360 * 86_400.0
 RESERVATION_LIMIT = 255
 """The longest name of a reservation: slurmctld takes any, the accounting database no longer one."""
 LONGEST_LIMIT_S = 365 * 86_400.0
-"""Squeue shows no longer time limit than a year."""
+"""The longest time limit that squeue shows: a year."""
 EXPANDER_NAME = "mw_expand"
 """The job name of an allocation that is about to be merged into a job."""
 

@@ -265,19 +265,19 @@ class CycleRunner:
         """
         ahead_s = self._connection.clock_ahead_s() if self._connection.clock_ahead_s is not None else 0.0
         apart, follow = abs(ahead_s) > CLOCK_STEP_S, self._connection.follow_clock
-        steps = False
         if apart and follow is not None and not self._measures():
-            steps = True
             follow()
             # What it remembers has the times of the old clock.
             self._reconciler = self._new_reconciler()
             self._log.warning("the system clock was set; makeway follows it", ahead_s=round(ahead_s, 1))
-        elif apart and not self._clock_apart:
+            self._clock_apart = False
+            return True
+        if apart and not self._clock_apart:
             self._log.warning(
                 "the system clock was set; makeway follows it slowly", ahead_s=round(ahead_s, 1)
             )
-        self._clock_apart = apart and not steps
-        return steps
+        self._clock_apart = apart
+        return False
 
     def _measures(self) -> bool:
         """Whether an operation waits for something by the time of the cycles."""

@@ -98,9 +98,9 @@ def decide_each(
     serving = _Serving(policy, proposal, start_within_s, hold_slack_s, evict_guests, whole_placements)
     sharing = SharingJobs.of(urgents, start_within_s)
     serving = changed(serving, handover_s=handover_s, sharing=sharing, spared=spared, jointly=jointly)
-    urgents, by_deadline = (urgents, False) if order is None else (tuple(sorted(urgents, key=order)), True)
+    urgents = urgents if order is None else tuple(sorted(urgents, key=order))
     serve, refuse, together = serving.serve, serving.refuse, serving.together
-    proposals = serve_each(urgents, cluster, serve, refuse, together, by_deadline=by_deadline)
+    proposals = serve_each(urgents, cluster, serve, refuse, together, by_deadline=order is not None)
     return Decision(
         policy=policy,
         actions=tuple(action for given in proposals for action in given.actions),

@@ -64,8 +64,9 @@ def outgrows_hold_s(operation: Operation, cluster: Cluster) -> float | None:
     No event announces that a job runs on after its time limit. Nor does one announce that a suspended job is
     resumed: near the end of its hold it is looked at again and again.
     """
-    job, end_s = cluster.jobs_by_id().get(operation.for_job_id), _end_s(operation, cluster)
-    if job is None or job.start_s is None or end_s is None or operation.phase is not Phase.LENT:
+    job = cluster.jobs_by_id().get(operation.for_job_id) if operation.phase is Phase.LENT else None
+    end_s = None if job is None else _end_s(operation, cluster)
+    if job is None or job.start_s is None or end_s is None:
         return None
     if job.state is JobState.RUNNING:
         return _freed_s(job, job.start_s, end_s)
